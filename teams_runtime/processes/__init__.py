@@ -1,0 +1,1 @@
+"""One subprocess with its group, its deadline and its bounded output."""

@@ -1,0 +1,1 @@
+"""One prompt in, one reply out; foreign failures mapped to a closed list."""

@@ -1,0 +1,1 @@
+"""One turn of one role: project, prompt, call, parse, repair."""

@@ -1,0 +1,1 @@
+"""Words, config and pure rules; imports nothing else of this package."""

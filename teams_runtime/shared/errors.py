@@ -1,0 +1,143 @@
+"""Every error that leaves a module of this package, in one tree.
+
+```
+TeamsRuntimeError               one sentence: where, what must hold, what was there
+├── UserError                   the user can mend it: one line, exit code 2
+│   ├── InputError              an argument, a scope, a request id
+│   ├── WorkspaceError          no team_runtime.yaml found, or a folder that is in the way
+│   ├── ConfigError             team_runtime.yaml; carries every problem of the file
+│   ├── RecordError             one record file; others are not affected
+│   │   ├── RecordNotFoundError
+│   │   ├── RecordDamagedError  unreadable: never repaired by reading, never written over
+│   │   └── RecordConflictError the record moved on since it was read (compare-and-set)
+│   ├── EventRefusedError       an event that must not enter a record
+│   └── GitError                git said no, or the repository is not one that can be worked on
+├── ContractError               a role's answer does not keep its contract; carries the issues
+├── ProviderError               a provider call failed; carries a `FailureKind`
+└── ProcessError                a subprocess could not be started or was ended at its deadline
+```
+
+What escapes and is not in this tree is a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+
+class TeamsRuntimeError(Exception):
+    """The root; its text is one sentence that can be shown to a user as it is."""
+
+
+class UserError(TeamsRuntimeError):
+    """Something the user can mend; the command line prints the sentence and ends with exit code 2."""
+
+
+class InputError(UserError):
+    """An argument, a scope or a request id that cannot be used."""
+
+
+class WorkspaceError(UserError):
+    """No workspace was found, or a folder is in the way of a new one."""
+
+
+class ConfigError(UserError):
+    """The config file cannot be used; every problem found in it is told at once.
+
+    Args:
+        problems: one sentence a problem, each starting with `FILE:LINE:COL: ` (1-based), in file order.
+    """
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class RecordError(UserError):
+    """One record file cannot be used; other requests are not affected.
+
+    Args:
+        path: the record file.
+        reason: what must hold and what was there; no event content.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class RecordNotFoundError(RecordError):
+    """There is no record of that request id."""
+
+
+class RecordDamagedError(RecordError):
+    """The file is not a record that can be read; it is left exactly as it is."""
+
+
+class RecordConflictError(RecordError):
+    """The record holds more events than the caller had seen; load it again and decide anew."""
+
+
+class EventRefusedError(UserError):
+    """An event that must not enter a record: not JSON, too large, or of no known shape."""
+
+
+class GitError(UserError):
+    """Git refused, or the repository is not in a state that can be worked on."""
+
+
+class ContractError(TeamsRuntimeError):
+    """A role's answer does not keep its contract.
+
+    Args:
+        issues: one sentence an issue, each starting with a JSON pointer into the answer (`""` is the whole answer).
+    """
+
+    def __init__(self, issues: Sequence[str]) -> None:
+        super().__init__("; ".join(issues))
+        self.issues = tuple(issues)
+
+
+class FailureKind(StrEnum):
+    """Why a turn failed; a closed list, the only thing that telemetry and logs say of a failure."""
+
+    AUTH = "auth"
+    QUOTA = "quota"
+    RATE_LIMIT = "rate_limit"
+    OVERLOADED = "overloaded"
+    SERVER = "server"
+    NETWORK = "network"
+    TIMEOUT = "timeout"
+    CONTEXT_WINDOW = "context_window"
+    BAD_REQUEST = "bad_request"
+    NOT_FOUND = "not_found"
+    PROTOCOL = "protocol"
+    REFUSED = "refused"
+    INVALID_OUTPUT = "invalid_output"
+    CLIENT_MISSING = "client_missing"
+    CANCELLED = "cancelled"
+    CONTRACT = "contract"
+
+
+class ProviderError(TeamsRuntimeError):
+    """A provider call failed.
+
+    Args:
+        kind: the class of the failure.
+        message: one sentence, without prompt or answer text.
+        remedy: one line that says what the user should do next.
+        retryable: whether the same call may succeed later unchanged.
+    """
+
+    def __init__(self, kind: FailureKind, message: str, *, remedy: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.remedy = remedy
+        self.retryable = retryable
+
+
+class ProcessError(TeamsRuntimeError):
+    """A subprocess could not be started, or was ended at its deadline."""

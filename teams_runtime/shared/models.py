@@ -1,0 +1,184 @@
+"""The values that the parts hand to each other: the config tree, built once and never changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+
+ROLES = ("research", "planner", "designer", "architect", "developer", "qa", "version_controller")
+"""Every role of the team, in the order in which a request first meets them."""
+
+REQUESTER = "requester"
+"""The role that a human's word counts for, so that the newest one always survives in prompts."""
+
+Role = Literal["research", "planner", "designer", "architect", "developer", "qa", "version_controller"]
+Profile = Literal["full", "lean"]
+NonEmptyText = Annotated[str, Field(min_length=1)]
+
+
+class Value(BaseModel):
+    """A frozen, strict value: no coercion, no unknown key; the sentence under a field is its description."""
+
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class PromptContextRuntimeConfig(Value):
+    """How a request's events are projected into prompts.
+
+    Raises:
+        pydantic.ValidationError: a value is of the wrong type (a bool is no integer), not positive, or
+            `max_events` is less than `recent_events`.
+    """
+
+    enabled: bool = True
+    """Whether prompts show a projection; false shows every event in every prompt."""
+    recent_events: PositiveInt = 8
+    """How many of the newest events a compacted prompt always shows."""
+    max_events: PositiveInt = 16
+    """How many events a compacted prompt shows at most; a history of no more events is shown whole."""
+
+    @model_validator(mode="after")
+    def _room_for_the_tail(self) -> Self:
+        if self.max_events < self.recent_events:
+            raise ValueError("prompt_context.max_events must be greater than or equal to recent_events")
+        return self
+
+
+class SprintConfig(Value):
+    """The scope of provider sessions."""
+
+    id: NonEmptyText = "sprint-1"
+    """Name of the current sprint."""
+
+
+class LimitsConfig(Value):
+    """Hard limits that no role's answer can pass; a limit reached makes the request wait for a person."""
+
+    reviews: PositiveInt = 3
+    """How many times one request may be reviewed."""
+    reopens: PositiveInt = 3
+    """How many times roles may send one request back to an earlier step."""
+    advice: PositiveInt = 2
+    """How many advice steps one request may take."""
+    repairs: Annotated[int, Field(ge=0, le=2)] = 2
+    """How many times one turn's answer may be sent back for repair."""
+
+
+class BudgetsConfig(Value):
+    """What one request may spend; null is no bound. A budget spent makes the request wait for a person."""
+
+    turns: PositiveInt | None = 40
+    """Turns of all roles together."""
+    calls: PositiveInt | None = 120
+    """Physical provider calls, repairs included."""
+    tokens: PositiveInt | None = None
+    """Input plus output tokens, as counted by the providers; calls whose count is unknown add nothing."""
+    cost_usd: PositiveFloat | None = None
+    """US dollars, as told by the providers; calls whose cost is unknown add nothing."""
+    minutes: PositiveFloat | None = 240.0
+    """Minutes of work: the sum of the durations of the turns, without the time spent waiting for people."""
+
+
+class WorkflowConfig(Value):
+    """Which steps a request takes and how far it may go."""
+
+    profile: Profile = "full"
+    """`full` has every role; `lean` is plan, build, qa, version_control."""
+    limits: LimitsConfig = LimitsConfig()
+    """Hard limits on the loops of one request."""
+    budgets: BudgetsConfig = BudgetsConfig()
+    """What one request may spend."""
+
+
+class RoleConfig(Value):
+    """Who answers for a role."""
+
+    provider: Literal["scripted"] = "scripted"
+    """Name of the provider that answers; `scripted` replays a script file."""
+    model: NonEmptyText | None = None
+    """Model name, as the provider spells it; null is the provider's default."""
+    reasoning: Literal["low", "medium", "high"] | None = None
+    """Reasoning effort, for providers that take one."""
+    timeout_seconds: PositiveFloat = 1800.0
+    """Seconds after which one call of this role is ended, together with all its processes."""
+    charter: NonEmptyText | None = None
+    """Markdown file, relative to the workspace, that replaces the role's built-in charter."""
+
+
+class ScriptedProviderConfig(Value):
+    """The provider that needs no account: it replays answers, and edits, from a file."""
+
+    script: NonEmptyText | None = None
+    """Script file (YAML or JSON), relative to the workspace; required by the first turn that is scripted."""
+
+
+class ProvidersConfig(Value):
+    """Settings of each provider."""
+
+    scripted: ScriptedProviderConfig = ScriptedProviderConfig()
+    """Settings of the scripted provider."""
+
+
+class RepositoryConfig(Value):
+    """The git repository that the team works on."""
+
+    path: NonEmptyText = "."
+    """Folder of the repository, relative to the workspace."""
+    owned_paths: Annotated[tuple[NonEmptyText, ...], Field(min_length=1, strict=False)] = (".",)
+    """Literal paths, relative to the repository, that the team may change; nothing else is ever committed."""
+    verification_command: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
+    """Program and arguments that test the repository, run in the worktree before each QA turn; empty runs nothing."""
+    verification_timeout_seconds: PositiveFloat = 600.0
+    """Seconds after which the verification command is ended and counts as failed."""
+
+
+class VersionControlConfig(Value):
+    """How commits are made."""
+
+    allow_hooks: bool = False
+    """Whether the repository's own commit hooks may run."""
+    allow_signing: bool = False
+    """Whether commits are signed when the repository's git config asks for it."""
+
+
+class TeamRuntimeConfig(Value):
+    """Everything in `team_runtime.yaml`; every section may be left out."""
+
+    sprint: SprintConfig = SprintConfig()
+    """The scope of provider sessions."""
+    prompt_context: PromptContextRuntimeConfig = PromptContextRuntimeConfig()
+    """How a request's events are projected into prompts."""
+    workflow: WorkflowConfig = WorkflowConfig()
+    """Steps, limits and budgets."""
+    default_role: RoleConfig = RoleConfig()
+    """Who answers for every role that `roles` does not name."""
+    roles: dict[Role, RoleConfig] = Field(default_factory=dict)
+    """Who answers for one role; a role named here takes nothing from `default_role`."""
+    providers: ProvidersConfig = ProvidersConfig()
+    """Settings of each provider."""
+    repository: RepositoryConfig = RepositoryConfig()
+    """The git repository that the team works on."""
+    version_control: VersionControlConfig = VersionControlConfig()
+    """How commits are made."""
+
+    def role(self, role: str) -> RoleConfig:
+        """Return who answers for `role`: its own entry, else the default."""
+        return self.roles.get(role, self.default_role)  # type: ignore[call-overload, no-any-return]
+
+
+class ArtifactRef(Value):
+    """Where bulky material lies, named by an event instead of being carried by it."""
+
+    path: str
+    """Path relative to the workspace."""
+    sha256: str
+    """Hex digest of the file."""
+    bytes: int
+    """Size of the file in bytes."""
+
+
+def workspace_path(root: Path, relative: str) -> Path:
+    """Return a config path below the workspace folder, made absolute."""
+    return (root / relative).resolve()

@@ -1,0 +1,91 @@
+"""Where things lie: the workspace found upwards from a folder, and every path derived from a checked request id."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from teams_runtime.shared.errors import InputError, WorkspaceError
+
+CONFIG_NAME = "team_runtime.yaml"
+STATE_NAME = ".teams_runtime"
+REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+"""What a request id must match as a whole; it is a file name and part of a branch name."""
+
+
+def check_request_id(value: str) -> str:
+    """Return `value` when it can be a request id.
+
+    A name that git or a file system reads in another way is refused too: `..` inside, a final dot, a final `.lock`.
+
+    Raises:
+        InputError: it cannot.
+
+    >>> check_request_id("20261201-fix-sum")
+    '20261201-fix-sum'
+    """
+    odd = ".." in value or value.endswith((".", ".lock"))
+    if odd or not REQUEST_ID.fullmatch(value):
+        shown = value if len(value) <= 60 else value[:60] + "…"
+        raise InputError(
+            "a request id must be 1 to 128 of the characters A-Z a-z 0-9 . _ - and start with a letter or digit, with "
+            f"no '..', final '.' or '.lock', got {shown!r}"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePaths:
+    """Every path of one workspace; nothing is created by asking for one.
+
+    Attributes:
+        root: the folder that holds `team_runtime.yaml`, absolute.
+    """
+
+    root: Path
+
+    @property
+    def config_file(self) -> Path:
+        """The config file."""
+        return self.root / CONFIG_NAME
+
+    @property
+    def state(self) -> Path:
+        """The folder that holds everything the runtime writes; it ignores itself for git."""
+        return self.root / STATE_NAME
+
+    @property
+    def requests(self) -> Path:
+        """The folder of the record files."""
+        return self.state / "requests"
+
+    def record(self, request_id: str) -> Path:
+        """The record file of one request."""
+        return self.requests / f"{check_request_id(request_id)}.json"
+
+    def worktree(self, request_id: str) -> Path:
+        """The git worktree of one request."""
+        return self.state / "worktrees" / check_request_id(request_id)
+
+    def artifacts(self, request_id: str) -> Path:
+        """The folder of one request's artifact files."""
+        return self.state / "artifacts" / check_request_id(request_id)
+
+    @property
+    def telemetry(self) -> Path:
+        """The folder of call manifests."""
+        return self.state / "telemetry"
+
+
+def find_workspace(start: Path) -> WorkspacePaths:
+    """Return the workspace that `start` lies in: the nearest folder upwards with a config file.
+
+    Raises:
+        WorkspaceError: there is none.
+    """
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        if (folder / CONFIG_NAME).is_file():
+            return WorkspacePaths(folder)
+    raise WorkspaceError(f"{start}: no {CONFIG_NAME} here or in any folder above; `teams-runtime init` makes one")

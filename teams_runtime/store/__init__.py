@@ -1,0 +1,1 @@
+"""Read a record, append an event, never rewrite history."""

@@ -1,0 +1,1 @@
+"""Counts, sizes, durations, kinds and manifests; never content."""

@@ -1,0 +1,1 @@
+"""Tests, flat, one module each; both unittest and pytest find them all."""

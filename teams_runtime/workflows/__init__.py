@@ -1,0 +1,1 @@
+"""What the roles are told and who works next."""

@@ -1,0 +1,1 @@
+"""Who works next, and the service that composes the parts."""

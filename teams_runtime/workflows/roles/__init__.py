@@ -1,0 +1,1 @@
+"""Each role's text and the contract of its answer; pure."""
