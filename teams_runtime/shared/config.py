@@ -130,9 +130,11 @@ class _Teller:
         return Problem(self._start(loc, context), f"{sentence}, got {shown(detail['input'])}{aside}")
 
     def _start(self, loc: Loc, context: dict[str, Any]) -> int:
-        """Return where the value stands; a default that clashes with another key stands where that one does."""
+        """Return where the value stands: a missing one at its key, a default at the key that it clashes with."""
         entry = self._entry(loc) or self._entry((*loc[:-1], context.get("other", "")))
-        return entry.value.start if entry else self.root.start
+        if entry is None:
+            return self.root.start
+        return entry.key.start if entry.value.empty else entry.value.start
 
     def _unknown(self, loc: Loc) -> Problem:
         entry = self._entry(loc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,11 @@ def config_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of the config file, with a description for each key, for editors."""
     schema = _first_paragraphs(TeamRuntimeConfig.model_json_schema())
     return {"$schema": SCHEMA_DIALECT, **schema, "title": "team_runtime.yaml"}
+
+
+def schema_text() -> str:
+    """Return the JSON Schema as the text of a file."""
+    return json.dumps(config_schema(), indent=2) + "\n"
 
 
 def _first_paragraphs(value: Any) -> Any:
@@ -91,11 +97,16 @@ def _list(part: Mapping[str, Any]) -> str:
     return f"{article} of {requirement(part['items']).removeprefix('a ')}s"
 
 
+def _text(part: Mapping[str, Any]) -> str:
+    longest = f" of at most {part['maxLength']} characters" if "maxLength" in part else ""
+    return ("a non-empty string" if part.get("minLength") else "a string") + longest
+
+
 _KINDS = {
     "object": lambda _: "a mapping",
     "boolean": lambda _: "a boolean",
     "null": lambda _: "null",
-    "string": lambda part: "a non-empty string" if part.get("minLength") else "a string",
+    "string": _text,
     "integer": _number,
     "number": _number,
     "array": _list,

@@ -38,6 +38,12 @@ def _without_nul(value: str) -> str:
     return value
 
 
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise PydanticCustomError(RULE, "must hold only printable characters")
+    return value
+
+
 def stays_inside(value: str) -> bool:
     """Return whether a relative path stays in its folder, read as text only: no link is followed.
 
@@ -66,6 +72,7 @@ def _in_repository(value: str) -> str:
 
 
 NonEmptyText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
+ShortName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_printable)]
 WorkspaceFile = Annotated[NonEmptyText, AfterValidator(_in_workspace)]
 RepositoryPath = Annotated[NonEmptyText, AfterValidator(_in_repository)]
 Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_SECONDS)]
@@ -124,7 +131,7 @@ class PromptContextRuntimeConfig(Value):
 class SprintConfig(Value):
     """The scope of provider sessions."""
 
-    id: NonEmptyText = "sprint-1"
+    id: ShortName = "sprint-1"
     """Name of the current sprint."""
 
 

@@ -120,7 +120,7 @@ def shown(value: Any) -> str:
     """Return how a message shows a value: on one line, at most `MAX_SHOWN` characters.
 
     >>> shown(None), shown("yes"), shown({"a": [1, True]})
-    ('null', "'yes'", "{a: [1, true]}")
+    ('null', "'yes'", '{a: [1, true]}')
     """
     return _cut(_spelled(value))
 
