@@ -72,3 +72,18 @@ def console() -> Console:
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=False)
+
+
+def clipped(value: object, width: int) -> str:
+    """Return a value as one line of at most `width` characters; what a foreign record lacks is `-`.
+
+    >>> clipped("a long story", 8)
+    'a long …'
+    """
+    text = one_line(value if isinstance(value, str) else "-" if value is None else repr(value))
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def echo_exact(text: str) -> None:
+    """Print a text to the last character and add nothing, not even a line end."""
+    click.echo(encodable(text), nl=False, color=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from teams_runtime.cli.output import echo, echo_exact, echo_json
+from teams_runtime.cli.output import echo_exact, echo_json, echo_line, json_option
 from teams_runtime.cli.service import open_store
 from teams_runtime.runtime.side_files import RejectedAnswers
 from teams_runtime.runtime.turn_prompt import TurnPrompt
@@ -30,7 +30,7 @@ from teams_runtime.workflows.roles.texts import RoleTexts, load_texts
 @click.option("--at", type=int, metavar="SEQ", help="As it stood after this event (1-based).")
 @click.option("--why", is_flag=True, help="Say for each event why it is shown or omitted, in place of the text.")
 @click.option("--full", is_flag=True, help="As it would be with prompt_context.enabled: false.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@json_option
 def prompt(request: str, role: str | None, kind: str | None, at: int | None, why: bool, full: bool, as_json: bool) -> None:
     """Show a prompt. REQUEST is a request id, or any record file: a path that ends with .json or holds a slash."""
     source = _source(request)
@@ -91,12 +91,12 @@ def _as_dict(record: Record, built: TurnPrompt) -> dict[str, Any]:
 
 def _explain(record: Record, built: TurnPrompt) -> None:
     projection = built.projection
-    echo(
+    echo_line(
         f"{built.kind} prompt for {record.request_id}: {len(built.text):,} characters, "
         f"{projection.included_events} of {projection.total_events} events; "
         f"{built.characters_full:,} characters with every event"
     )
     for row in explain_events(record, built):
-        echo(f"{row['position']:>5}  {row['type'] or '-':<16}  {row['role'] or '-':<18}  {row['reason']}")
+        echo_line(f"{row['position']:>5}  {row['type'] or '-':<16}  {row['role'] or '-':<18}  {row['reason']}")
     if projection.roles_missing:
-        echo(f"no place was left for: {', '.join(projection.roles_missing)}")
+        echo_line(f"no place was left for: {', '.join(projection.roles_missing)}")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from teams_runtime.cli.live import view_for
-from teams_runtime.cli.output import echo, echo_json
+from teams_runtime.cli.output import echo_json, echo_line, json_option
 from teams_runtime.cli.service import open_service
 from teams_runtime.shared.errors import InputError
 from teams_runtime.store.records import Record
@@ -23,7 +23,7 @@ EXIT_CODES = {"completed": 0, "waiting": 3, "failed": 4, "cancelled": 5}
 @click.argument("scope")
 @click.option("--body-file", type=click.Path(path_type=Path, allow_dash=True), help="Text that says more; - reads it from standard input.")
 @click.option("--profile", type=click.Choice(["full", "lean"]), help="Steps to take; the config's profile when left out.")
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as one JSON line; progress goes to standard error.")
+@json_option
 def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) -> None:
     """Let the team work on SCOPE, a sentence that says what is wanted; - reads it from standard input."""
     if scope == "-" and body_file is not None and str(body_file) == "-":
@@ -37,7 +37,7 @@ def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) 
 
 @click.command()
 @click.argument("request_id")
-@click.option("--json", "as_json", is_flag=True, help="Print the outcome as one JSON line; progress goes to standard error.")
+@json_option
 def resume(request_id: str, as_json: bool) -> None:
     """Go on with a request that was interrupted; finished turns and a finished commit are not repeated."""
     service = open_service(Path.cwd())
@@ -51,7 +51,7 @@ def finish(service: TeamService, request_id: str, *, as_json: bool) -> None:
         echo_json(outcome(record))
     else:
         for line in outcome_lines(record):
-            echo(line)
+            echo_line(line)
     sys.exit(EXIT_CODES[record.head["status"]])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from teams_runtime.cli.output import echo, echo_json, one_line
+from teams_runtime.cli.output import clipped, echo_json, echo_line, echo_text, json_option
 from teams_runtime.cli.service import open_store
 from teams_runtime.shared.errors import InputError
 from teams_runtime.shared.paths import find_workspace
@@ -20,7 +20,7 @@ from teams_runtime.store.records import Record
 @click.argument("request_id")
 @click.option("--events", "span", metavar="A-B", help="Show these events whole, one JSON object a line; A alone is one event.")
 @click.option("--role", metavar="ROLE", help="Show only events that are this role's evidence.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: head and events.")
+@json_option
 def show(request_id: str, span: str | None, role: str | None, as_json: bool) -> None:
     """Show one request: its state, and its events. REQUEST_ID may be shortened while it stays unique."""
     store = open_store(find_workspace(Path.cwd()))
@@ -30,7 +30,7 @@ def show(request_id: str, span: str | None, role: str | None, as_json: bool) -> 
         echo_json({"head": record.head, "events": [record.events[position] for position in chosen]})
     elif span is not None or role is not None:
         for position in chosen:
-            echo(record.event_line(position))
+            echo_text(record.event_line(position))
     else:
         _overview(record)
 
@@ -65,27 +65,27 @@ def parse_span(span: str, total: int) -> tuple[int, int]:
 
 def _overview(record: Record) -> None:
     head = record.head
-    echo(f"request   {record.request_id}")
-    echo(f"scope     {one_line(head.get('scope'), 100)}")
-    echo(f"status    {one_line(head.get('status'), 40)}")
+    echo_line(f"request   {record.request_id}")
+    echo_line(f"scope     {clipped(head.get('scope'), 100)}")
+    echo_line(f"status    {clipped(head.get('status'), 40)}")
     commit, question = head.get("commit"), head.get("question")
     if isinstance(commit, dict) and commit.get("sha"):
-        echo(f"commit    {commit['sha']} on {commit['branch']}")
+        echo_line(f"commit    {commit['sha']} on {commit['branch']}")
     if isinstance(question, dict):
-        echo(f"waits for {one_line(question.get('text'), 300)}")
-        echo(f"          choices: {', '.join(map(str, question.get('choices') or []))}")
-    echo(f"record    {record.path}")
-    echo("")
+        echo_line(f"waits for {clipped(question.get('text'), 300)}")
+        echo_line(f"          choices: {', '.join(map(str, question.get('choices') or []))}")
+    echo_line(f"record    {record.path}")
+    echo_line("")
     for position, event in enumerate(record.events):
-        echo(_event_row(position + 1, event))
-    echo("")
-    echo(f"a whole event: teams-runtime show {record.request_id} --events N")
-    echo(f"a prompt:      teams-runtime prompt {record.request_id} --why --at N")
+        echo_line(_event_row(position + 1, event))
+    echo_line("")
+    echo_line(f"a whole event: teams-runtime show {record.request_id} --events N")
+    echo_line(f"a prompt:      teams-runtime prompt {record.request_id} --why --at N")
 
 
 def _event_row(number: int, event: Any) -> str:
     if not isinstance(event, dict):
-        return f"{number:>5}  {one_line(event, 90)}"
+        return f"{number:>5}  {clipped(event, 90)}"
     name = event.get("type", event.get("event_type"))
     time = event.get("timestamp", event.get("created_at"))
-    return f"{number:>5}  {one_line(time, 24):<24}  {one_line(name, 16):<16}  {one_line(event.get('actor'), 18):<18}  {one_line(event.get('summary'), 80)}"
+    return f"{number:>5}  {clipped(time, 24):<24}  {clipped(name, 16):<16}  {clipped(event.get('actor'), 18):<18}  {clipped(event.get('summary'), 80)}"

@@ -60,9 +60,10 @@ class TeamService:
         self._clock, self._new_id, self._environment = clock, new_id, environment
         self.store = RecordStore(paths, clock=clock, new_id=new_id)
         self.repository = Repository.open(workspace_path(paths.root, config.repository.path))
+        self.manifests = ManifestLog(paths.telemetry, clock)
         parts = RuntimeParts(
             texts=role_texts(paths, config),
-            manifests=ManifestLog(paths.telemetry, clock),
+            manifests=self.manifests,
             config_sha256=hashlib.sha256(config.model_dump_json().encode()).hexdigest(),
             max_repairs=config.workflow.limits.repairs,
         )
