@@ -240,12 +240,12 @@ def evidence_role(event: object) -> str | None:
     payload = event.get("payload")
     if not isinstance(payload, dict):
         payload = {}
-    named = _name(payload.get("role"))
+    role = payload.get("role")
     if event.get("type") == _ROLE_REPORT or event.get("event_type") == _ROLE_REPORT:
-        return named or _name(event.get("actor"))
-    if named is not None and _name(payload.get("status")) is not None:
-        return named
-    return None
+        return _name(role) or _name(event.get("actor"))
+    if not role:  # most events of a history leave here
+        return None
+    return _name(role) if _name(payload.get("status")) else None
 
 
 def render_notice(projection: Projection) -> str:
