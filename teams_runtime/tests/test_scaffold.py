@@ -57,7 +57,10 @@ class SchemaTest(unittest.TestCase):
         for part in (schema, *schema["$defs"].values()):
             for key, described in part["properties"].items():
                 with self.subTest(part=part["title"], key=key):
-                    text = described.get("description") or config_schema.schema_at(schema, [key])["description"]
+                    text = (
+                        described.get("description")
+                        or config_schema.schema_at({**schema, **part}, [key])["description"]
+                    )
                     self.assertRegex(text, r"\A\S[^\n]+\.\Z")
 
     def test_it_allows_no_other_key(self) -> None:
