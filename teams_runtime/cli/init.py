@@ -37,7 +37,7 @@ def make_workspace(folder: Path) -> WorkspacePaths:
         make_state_folder(paths)
         with paths.config_file.open("x", encoding="utf-8") as file:
             file.write(scaffold_config())
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise WorkspaceError(f"{paths.root}: a workspace cannot be made here: {error}") from error
     return paths
 

@@ -77,14 +77,14 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first argument names; a name that is near one of the table is met with a question."""
+        """Find the command that the first argument names; a mistyped name is told with the name it is near to."""
         name = args[0]
-        if name in self.verbs or name.startswith("-") or ctx.resilient_parsing:
-            return super().resolve_command(ctx, args)
-        from difflib import get_close_matches
+        if name not in self.verbs and not name.startswith("-") and not ctx.resilient_parsing:
+            from difflib import get_close_matches
 
-        near = get_close_matches(name, self.verbs, n=1)
-        ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+            near = get_close_matches(name, self.verbs, n=1)
+            ctx.fail(f"No such command {name!r}." + (f" Did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the commands' part of `--help` from the table alone."""
@@ -105,8 +105,8 @@ cli = click.version_option(__version__, prog_name=PROGRAM)(cli)
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
 
-    Exit codes: 0 all went well; 2 the user can mend it (one line on stderr, one a problem for a config file); 1 something
-    else failed; 130 interrupted.
+    Exit codes: 0 all went well; 2 the user can mend it (one line on stderr, for a config file one a problem);
+    1 something else failed; 130 interrupted.
 
     Args:
         arguments: without the program's name; the process's own by default.
@@ -125,6 +125,9 @@ def execute(command: click.Command, arguments: list[str]) -> int:
     """Run a command, print its error if it has one, and return the exit code."""
     try:
         code = command.main(args=arguments, prog_name=PROGRAM, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
     except (click.ClickException, TeamsRuntimeError) as error:
         return _tell(error, as_json="--json" in arguments)
     except (click.Abort, KeyboardInterrupt):

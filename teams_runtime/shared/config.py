@@ -109,8 +109,12 @@ class _Teller:
             return self._unknown(loc)
         if loc[-1] == "[key]":
             return self._unknown(loc[:-1])
-        if detail["type"] == "too_short" and self._has_inner(loc):
-            return None  # pydantic counts only the items that are well
+        told_elsewhere = {
+            "too_short": self._has_inner(loc),  # pydantic counts only the items that are well
+            "string_unicode": True,  # the reader of the text has told it
+        }
+        if told_elsewhere.get(detail["type"]):
+            return None
         return self._wrong(loc, detail)
 
     def _has_inner(self, loc: Loc) -> bool:
