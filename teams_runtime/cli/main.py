@@ -13,7 +13,7 @@ import click
 
 from teams_runtime import __version__
 from teams_runtime.cli.output import error_json, one_line
-from teams_runtime.shared.errors import ConfigError, TeamsRuntimeError, UserError
+from teams_runtime.shared.errors import ConfigError, ProviderError, TeamsRuntimeError, UserError
 
 PROGRAM = "teams-runtime"
 EXIT_USER = 2
@@ -150,6 +150,8 @@ def _tell(error: click.ClickException | TeamsRuntimeError, *, as_json: bool) -> 
 def _lines(error: click.ClickException | TeamsRuntimeError) -> list[str]:
     if isinstance(error, ConfigError):
         return [one_line(problem) for problem in error.problems]
+    if isinstance(error, ProviderError):
+        return [one_line(f"{error}; {error.remedy}")]
     if not isinstance(error, click.ClickException):
         return [one_line(str(error))]
     context = error.ctx if isinstance(error, click.UsageError) else None

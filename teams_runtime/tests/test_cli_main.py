@@ -105,9 +105,9 @@ class ErrorsTest(unittest.TestCase):
         code, _, err = executed(failing(ConfigError(["f:1:1: a", "f:2:1: b"])))
         self.assertEqual((2, "f:1:1: a\nf:2:1: b\n"), (code, err))
 
-    def test_a_failure_that_the_user_cannot_mend_ends_with_1(self) -> None:
+    def test_a_providers_failure_ends_with_1_and_tells_the_remedy(self) -> None:
         error = ProviderError(FailureKind.SERVER, "the provider failed", remedy="try again")
-        self.assertEqual((1, "", "the provider failed\n"), executed(failing(error)))
+        self.assertEqual((1, "", "the provider failed; try again\n"), executed(failing(error)))
 
     def test_with_json_an_error_is_one_object(self) -> None:
         _, out, err = executed(failing(InputError("a é")), "--json")

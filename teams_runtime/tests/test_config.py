@@ -152,6 +152,14 @@ class SentencesTest(ConfigCase):
             with self.subTest(text):
                 self.assert_problems(text, expected)
 
+    def test_an_endless_number_is_text(self) -> None:
+        """Python refuses to read or show integers of thousands of digits; they never reach it."""
+        for digits in ("9" * 5000, "0x" + "f" * 5000, "0." + "9" * 5000):
+            (problem,) = self.problems(f"prompt_context: {{max_events: {digits}}}\n")
+            expected = f"1:30: prompt_context.max_events must be a positive integer, got '{digits[:58]}…"
+            with self.subTest(digits[:3]):
+                self.assertEqual(expected, problem)
+
     def test_every_error_is_told_at_once_in_file_order(self) -> None:
         text = "sprint:\n  id: 5\nroles:\n  devloper: {}\nversion_control: {allow_hooks: 0}\nsprint: {}\n1: x\n"
         self.assert_problems(
@@ -208,6 +216,7 @@ class FaultyFileTest(ConfigCase):
             ),
             "sprint: *a": "1:9: an alias must name an anchor that ended before it, got '*a'",
             "sprint: &a [*a]": "1:13: an alias must name an anchor that ended before it, got '*a'",
+            "sprint: &a {}\nroles: &a [*a]": "2:12: an alias must name an anchor that ended before it, got '*a'",
             "sprint: !!map {}": "1:9: a value must have no tag, got 'tag:yaml.org,2002:map'",
             "sprint: {id: !x a}": "1:14: a value must have no tag, got '!x'",
             'sprint: {id: "\\ud800"}': "1:14: a text must hold only Unicode characters, got '\\ud800'",
@@ -237,7 +246,8 @@ class FaultyFileTest(ConfigCase):
         self.assertIn("nested at most 32 deep, got an alias that goes deeper", self.problems("\n".join(lines))[-1])
 
     def test_line_ends_and_wide_characters_count_as_editors_count_them(self) -> None:
-        """A line separator (U+2028) ends no line, CRLF ends one, an emoji is one character."""
+        """A line separator (U+2028) ends no line, CRLF ends one, an emoji is one character, a byte order mark none."""
+        self.assert_problems("\ufeffroles: 1\r\n", "1:8: roles must be a mapping, got 1")
         self.assert_problems(
             "# \u2028\r\nsprint: {id: '\U0001f642'} \r\nroles: 1\r\n", "3:8: roles must be a mapping, got 1"
         )
