@@ -201,7 +201,9 @@ class PipeTest(ProcessCase):
 
     def test_a_child_that_never_reads_its_input_is_no_obstacle(self) -> None:
         """Neither one that exits nor one that sleeps till the deadline."""
-        for code, deadline, timed_out in (("pass", LONG, False), ("import time; time.sleep(600)", 0.5, True)):
+        reads_a_page = "import os, time; os.read(0, 4096); time.sleep(600)"
+        cases = (("pass", LONG, False), ("import time; time.sleep(600)", 0.5, True), (reads_a_page, 0.5, True))
+        for code, deadline, timed_out in cases:
             with self.subTest(code=code):
                 result = self.run_python(code, stdin=b"z" * (1 << 20), deadline=deadline)
                 self.assertEqual(timed_out, result.timed_out)
