@@ -83,8 +83,10 @@ class GitCase(unittest.TestCase):
 
     def canary(self, name: str) -> tuple[Path, Path]:
         """Return a program and the file that it makes when it runs; it passes its input on."""
-        program = self.folder / f"{name}.sh"
-        mark = self.folder / f"{name}.ran"
+        programs = tempfile.TemporaryDirectory(prefix="canary-")  # no space: most settings are read by a shell
+        self.addCleanup(programs.cleanup)
+        program = Path(programs.name) / f"{name}.sh"
+        mark = program.with_suffix(".ran")
         program.write_text(f"#!/bin/sh\ntouch '{mark}'\ncat\n")
         program.chmod(0o755)
         return program, mark
