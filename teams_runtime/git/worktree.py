@@ -265,7 +265,9 @@ def _ignore_state(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Difference:
+class Difference:
+    """One path that differs from what the private index holds."""
+
     path: str
     deleted: bool = False
     submodule: bool = False
@@ -273,7 +275,7 @@ class _Difference:
 
 def _tree(worktree: Worktree, git: Git, owned: tuple[str, ...]) -> tuple[str, list[str]]:
     """Return the tree with the owned changes, and the changed paths outside; `git` has the base in its index."""
-    found = _differences(worktree, git)
+    found = differences(worktree, git)
     inside = [change for change in found if owns(owned, change.path)]
     for change in inside:
         _check_kind(worktree, change)
@@ -288,18 +290,18 @@ def _tree(worktree: Worktree, git: Git, owned: tuple[str, ...]) -> tuple[str, li
     return git.text("write-tree"), [change.path for change in found if not owns(owned, change.path)]
 
 
-def _differences(worktree: Worktree, git: Git) -> list[_Difference]:
+def differences(worktree: Worktree, git: Git) -> list[Difference]:
     """Return what differs from the base, sorted by path; never the runtime's own files."""
     raw = git.run("diff-files", "-z", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty").stdout
     fields = _paths(raw)
-    found: list[_Difference] = []
+    found: list[Difference] = []
     for header, path in zip(fields[::2], fields[1::2], strict=True):
         old_mode, new_mode, old_id, _, status = header.removeprefix(":").split(" ")
         if old_mode == new_mode and _same_bytes(worktree.path / path, old_mode, old_id):
             continue
-        found.append(_Difference(path, status == "D", _SUBMODULE in {old_mode, new_mode}))
+        found.append(Difference(path, status == "D", _SUBMODULE in {old_mode, new_mode}))
     others = _paths(git.run("ls-files", "-z", "--others", "--exclude-standard").stdout)
-    found += [_Difference(path, submodule=path.endswith("/")) for path in others]
+    found += [Difference(path, submodule=path.endswith("/")) for path in others]
     return sorted((change for change in found if _judged(change.path)), key=lambda change: os.fsencode(change.path))
 
 
@@ -319,7 +321,7 @@ def _same_bytes(path: Path, mode: str, object_id: str) -> bool:
     return hashlib.new(name, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == object_id
 
 
-def _check_kind(worktree: Worktree, change: _Difference) -> None:
+def _check_kind(worktree: Worktree, change: Difference) -> None:
     place = worktree.path / change.path
     if change.submodule:
         raise GitError(f"{place}: a submodule, or a git repository inside the worktree, was changed; put it back")

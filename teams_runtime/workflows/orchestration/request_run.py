@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from teams_runtime.git.commit import PreparedCommit, author_identity, make_commit, prepare_commit
-from teams_runtime.git.repository import Base, Repository
+from teams_runtime.git.commit import PreparedCommit, make_commit, prepare_commit
+from teams_runtime.git.repository import Base, Repository, author_identity
+from teams_runtime.git.restore import restore_tree
 from teams_runtime.git.worktree import Worktree, ensure_worktree
 from teams_runtime.runtime.base_runtime import RoleRuntime, TurnFailure, TurnReport, Workplace
 from teams_runtime.runtime.turn_prompt import Turn
@@ -210,7 +211,7 @@ class RequestRun:
 
     def _put_back(self, worktree: Worktree, tree: str) -> tuple[str, ...]:
         """Undo what a role, or a command, that may only read has changed; say which files."""
-        changed = worktree.restore(tree, self._parts.config.repository.owned_paths)
+        changed = restore_tree(worktree, tree, self._parts.config.repository.owned_paths)
         if not changed:
             return ()
         logger.info("%s: %d files changed by a step that only reads were put back", self._id, len(changed))
