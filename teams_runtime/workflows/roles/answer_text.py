@@ -1,4 +1,4 @@
-"""One JSON object out of a model's text, strictly: bare, or alone in one fence; anything that could be misread is refused."""
+"""One JSON object out of a model's text, strictly: bare, or alone in one fence; what could be misread is refused."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class _Pairs(list[tuple[str, Any]]):
 
 
 def read_object(text: str) -> dict[str, Any]:
-    """Return the JSON object that `text` is.
+    r"""Return the JSON object that `text` is.
 
     Raises:
         ContractError: it is not exactly one JSON object within the limits; every repeated key and every number that
             cannot be used is told at once.
 
-    >>> read_object('```json\\n{"status": "completed"}\\n```')
+    >>> read_object('```json\n{"status": "completed"}\n```')
     {'status': 'completed'}
     """
     if len(text) > MAX_ANSWER_CHARACTERS:

@@ -244,11 +244,9 @@ _PARTS = {
 }
 
 _PART_RULES = {
-    "planner": '- "target_step" may ask for "design_advice" or "architecture_advice" before you plan; "plan" may then be '
-    "null.\n",
+    "planner": '- "target_step" may ask for "design_advice" or "architecture_advice" first; "plan" may then be null.\n',
     "designer": '- "target_step" may ask for "architecture_advice".\n',
-    "architect": '- At the step review "verdict" is "pass" (outcome complete) or "fail" (outcome reopen); at every other '
-    "step it is null.\n",
+    "architect": '- At the step review "verdict" is "pass" (outcome complete) or "fail" (outcome reopen); else null.\n',
     "qa": '- "pass" goes with outcome complete, "fail" with reopen. No row of a "pass" is "fail".\n',
 }
 

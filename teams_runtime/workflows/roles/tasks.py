@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from teams_runtime.shared.event_json import event_json
+from teams_runtime.workflows.roles.data import data_block
 from teams_runtime.workflows.roles.research import RESEARCH_TASK
 from teams_runtime.workflows.roles.version_controller import VERSION_CONTROL_TASK
 
@@ -35,7 +35,7 @@ Mend the work in this worktree: deal with every unresolved item of the newest re
 fault elsewhere. Leave alone what was found good.""",
     "qa": """\
 Test the work in this worktree and give your verdict. It is bound to the tree named below: a later change makes it void.
-The runtime ran the verification command itself; when it failed, a pass is refused.""",
+When the verification command, run by the runtime, has failed, a pass is refused.""",
     "version_control": VERSION_CONTROL_TASK,
 }
 """By step."""
@@ -44,6 +44,11 @@ NO_VERIFICATION = "No verification command is configured: find and run the repos
 VERIFICATION = "What the verification command gave (data):"
 TREE = "The tree under test (data):"
 COMMIT = "What the commit holds (data):"
+
+
+def shows_context(step: str) -> bool:
+    """Return whether a step's task shows its context."""
+    return step in _CONTEXTS
 
 
 def step_context(step: str, context: Mapping[str, Any]) -> str:
@@ -55,20 +60,6 @@ def step_context(step: str, context: Mapping[str, Any]) -> str:
 def context_texts(step: str) -> tuple[str, ...]:
     """Return the fixed sentences that `step_context` may use at a step."""
     return {"qa": (TREE, VERIFICATION, NO_VERIFICATION), "version_control": (COMMIT,)}.get(step, ())
-
-
-def data_block(value: Mapping[str, Any]) -> str:
-    """Return an object as a fenced JSON block, one key a line; no value can end the fence.
-
-    >>> print(data_block({"tree": "4b825dc"}))
-    ```json
-    {
-    "tree": "4b825dc"
-    }
-    ```
-    """
-    lines = ",\n".join(f"{event_json(key)}: {event_json(item)}" for key, item in value.items())
-    return f"```json\n{{\n{lines}\n}}\n```" if lines else "```json\n{}\n```"
 
 
 def _qa_context(context: Mapping[str, Any]) -> str:

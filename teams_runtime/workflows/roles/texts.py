@@ -39,9 +39,9 @@ class RoleTexts:
 
 
 def load_texts(overrides: Mapping[str, str]) -> RoleTexts:
-    """Return the built-in texts, with the charters in `overrides` (role: Markdown text) in place of the built-in ones.
+    r"""Return the built-in texts, with the charters in `overrides` (role: Markdown text) in place of the built-in ones.
 
-    White space around a text is dropped, and line ends are made `\\n`.
+    White space around a text is dropped, and line ends are made `\n`.
 
     Raises:
         InputError: an override names no role, is blank, or is longer than `MAX_CHARTER_CHARACTERS`.
@@ -57,7 +57,7 @@ def load_texts(overrides: Mapping[str, str]) -> RoleTexts:
 def _checked(role: str, text: str) -> str:
     if role not in ROLES:
         raise InputError(f"a charter must be for one of the roles {', '.join(ROLES)}, got {role!r}")
-    tidy = "\n".join(text.removeprefix("\ufeff").splitlines()).strip()
+    tidy = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").strip()
     if not tidy or len(tidy) > MAX_CHARTER_CHARACTERS:
         raise InputError(
             f"the charter of {role} must be a text of 1 to {MAX_CHARTER_CHARACTERS} characters, got {len(tidy)}"
