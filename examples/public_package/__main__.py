@@ -61,7 +61,9 @@ def commit_broken(workspace: Path) -> str:
     if text.count(RIGHT) != 1:
         raise SystemExit(f"{module}: the line to break must be there once")
     module.write_text(text.replace(RIGHT, BROKEN), encoding="utf-8")
-    (workspace / ".gitignore").write_text("__pycache__/\n*.egg-info/\nteam_runtime.yaml\nscript.yaml\n", encoding="utf-8")
+    (workspace / ".gitignore").write_text(
+        "__pycache__/\n*.egg-info/\nteam_runtime.yaml\nscript.yaml\n", encoding="utf-8"
+    )
     script = (HERE / "script.yaml").read_text(encoding="utf-8").replace("@PYTHON@", sys.executable)
     (workspace / "script.yaml").write_text(script, encoding="utf-8")
     (workspace / "team_runtime.yaml").write_text(CONFIG.format(command=json.dumps(list(TESTS))), encoding="utf-8")
@@ -84,7 +86,9 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; stop the example when it ends in another way than accepted."""
     errors = None if show_progress else subprocess.PIPE
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=600, check=False)
+    done = subprocess.run(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=600, check=False
+    )
     if done.returncode not in accept:
         raise SystemExit(f"{command[0]} ended with {done.returncode}:\n{done.stdout}{done.stderr or ''}")
     return done

@@ -36,7 +36,14 @@ SCRIPT = "script.yaml"
 
 
 @click.command()
-@click.option("--dir", "folder", type=click.Path(path_type=Path), default=Path("teams-runtime-demo"), show_default=True, help="Where to make it; an earlier demo there is replaced, anything else is refused.")
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("teams-runtime-demo"),
+    show_default=True,
+    help="Where to make it; an earlier demo there is replaced, anything else is refused.",
+)
 @json_option
 def demo(folder: Path, as_json: bool) -> None:
     """Make a small repository with a failing test and let the whole team mend it, offline."""
@@ -49,9 +56,7 @@ def demo(folder: Path, as_json: bool) -> None:
     prompts = [_prompt_row(manifest) for manifest in service.manifests.read(record.request_id)]
     if as_json:
         commit = (record.head["commit"] or {}).get("sha")
-        echo_json(
-            {"workspace": str(workspace), "request_id": record.request_id, "commit": commit, "prompts": prompts}
-        )
+        echo_json({"workspace": str(workspace), "request_id": record.request_id, "commit": commit, "prompts": prompts})
     else:
         for line in _report(service, record, prompts, time.monotonic() - started):
             echo_line(line)
@@ -67,7 +72,9 @@ def make_demo(folder: Path) -> Path:
     target = folder.absolute()
     if os.path.lexists(target):
         if target.is_symlink() or not (target / MARKER).is_file():
-            raise WorkspaceError(f"{target}: must be free, or an earlier demo, got something else; choose another --dir")
+            raise WorkspaceError(
+                f"{target}: must be free, or an earlier demo, got something else; choose another --dir"
+            )
         shutil.rmtree(target)
     try:
         _fill(target)

@@ -19,19 +19,25 @@ from teams_runtime.shared.paths import find_workspace
 from teams_runtime.store.records import Record, read_record_file
 from teams_runtime.workflows.orchestration.prompt_view import Wanted, explain_events, view_prompt
 from teams_runtime.workflows.orchestration.team_service import role_texts
-from teams_runtime.workflows.roles.prompt import PromptKind
+from teams_runtime.workflows.roles.contract import PromptKind
 from teams_runtime.workflows.roles.texts import RoleTexts, load_texts
 
 
 @click.command()
 @click.argument("request")
 @click.option("--role", metavar="ROLE", help="Whose prompt; the role at work when left out.")
-@click.option("--kind", type=click.Choice([str(kind) for kind in PromptKind]), help="Which kind of prompt; the role's own when left out.")
+@click.option(
+    "--kind",
+    type=click.Choice([str(kind) for kind in PromptKind]),
+    help="Which kind of prompt; the role's own when left out.",
+)
 @click.option("--at", type=int, metavar="SEQ", help="As it stood after this event (1-based).")
 @click.option("--why", is_flag=True, help="Say for each event why it is shown or omitted, in place of the text.")
 @click.option("--full", is_flag=True, help="As it would be with prompt_context.enabled: false.")
 @json_option
-def prompt(request: str, role: str | None, kind: str | None, at: int | None, why: bool, full: bool, as_json: bool) -> None:
+def prompt(
+    request: str, role: str | None, kind: str | None, at: int | None, why: bool, full: bool, as_json: bool
+) -> None:
     """Show a prompt. REQUEST is a request id, or any record file: a path that ends with .json or holds a slash."""
     source = _source(request)
     config = source.config.model_copy(update={"enabled": False}) if full else source.config

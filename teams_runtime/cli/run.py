@@ -21,8 +21,14 @@ EXIT_CODES = {"completed": 0, "waiting": 3, "failed": 4, "cancelled": 5}
 
 @click.command()
 @click.argument("scope")
-@click.option("--body-file", type=click.Path(path_type=Path, allow_dash=True), help="Text that says more; - reads it from standard input.")
-@click.option("--profile", type=click.Choice(["full", "lean"]), help="Steps to take; the config's profile when left out.")
+@click.option(
+    "--body-file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Text that says more; - reads it from standard input.",
+)
+@click.option(
+    "--profile", type=click.Choice(["full", "lean"]), help="Steps to take; the config's profile when left out."
+)
 @json_option
 def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) -> None:
     """Let the team work on SCOPE, a sentence that says what is wanted; - reads it from standard input."""
@@ -99,8 +105,12 @@ def _text(path: Path, what: str) -> str:
     except OSError as error:
         raise InputError(f"{what}: {path}: it must be a file that can be read: {error.strerror}") from error
     if len(raw) > limit:
-        raise InputError(f"{what}: {path}: it must be at most {MAX_REQUEST_CHARACTERS} characters, got more than {limit} bytes")
+        raise InputError(
+            f"{what}: {path}: it must be at most {MAX_REQUEST_CHARACTERS} characters, got more than {limit} bytes"
+        )
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{what}: {path}: it must be UTF-8 text, got byte {raw[error.start]:#04x} at {error.start}") from error
+        raise InputError(
+            f"{what}: {path}: it must be UTF-8 text, got byte {raw[error.start]:#04x} at {error.start}"
+        ) from error

@@ -18,7 +18,9 @@ from teams_runtime.store.records import Record
 
 @click.command()
 @click.argument("request_id")
-@click.option("--events", "span", metavar="A-B", help="Show these events whole, one JSON object a line; A alone is one event.")
+@click.option(
+    "--events", "span", metavar="A-B", help="Show these events whole, one JSON object a line; A alone is one event."
+)
 @click.option("--role", metavar="ROLE", help="Show only events that are this role's evidence.")
 @json_option
 def show(request_id: str, span: str | None, role: str | None, as_json: bool) -> None:
@@ -86,6 +88,7 @@ def _overview(record: Record) -> None:
 def _event_row(number: int, event: Any) -> str:
     if not isinstance(event, dict):
         return f"{number:>5}  {clipped(event, 90)}"
-    name = event.get("type", event.get("event_type"))
-    time = event.get("timestamp", event.get("created_at"))
-    return f"{number:>5}  {clipped(time, 24):<24}  {clipped(name, 16):<16}  {clipped(event.get('actor'), 18):<18}  {clipped(event.get('summary'), 80)}"
+    name = clipped(event.get("type", event.get("event_type")), 16)
+    time = clipped(event.get("timestamp", event.get("created_at")), 24)
+    actor, summary = clipped(event.get("actor"), 18), clipped(event.get("summary"), 80)
+    return f"{number:>5}  {time:<24}  {name:<16}  {actor:<18}  {summary}"

@@ -16,9 +16,9 @@ from teams_runtime.shared.errors import ContractError, FailureKind, ProviderErro
 from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig
 from teams_runtime.shared.prompt_context import log_line
 from teams_runtime.telemetry.manifests import CallManifest, ManifestLog
-from teams_runtime.workflows.roles.contract import MAX_ANSWER_CHARACTERS, RoleResult, answer_schema
-from teams_runtime.workflows.roles.parsing import parse_answer
-from teams_runtime.workflows.roles.prompt import PromptKind, RejectedAnswer, template_sha256
+from teams_runtime.workflows.roles.contract import MAX_ANSWER_CHARACTERS, PromptKind, answer_schema
+from teams_runtime.workflows.roles.parsing import RoleResult, parse_answer
+from teams_runtime.workflows.roles.prompt import RejectedAnswer, template_sha256
 from teams_runtime.workflows.roles.texts import RoleTexts
 
 logger = logging.getLogger(__name__)
@@ -137,9 +137,7 @@ class RoleRuntime:
         self.parts = parts
         self.prompt_context_config = prompt_context_config
 
-    def run_turn(
-        self, turn: Turn, place: Workplace, *, progress: Progress, watch: Watch
-    ) -> TurnReport | TurnFailure:
+    def run_turn(self, turn: Turn, place: Workplace, *, progress: Progress, watch: Watch) -> TurnReport | TurnFailure:
         """Work one turn to its end; every call leaves a manifest, no call leaves text outside the answer.
 
         Args:
@@ -152,7 +150,8 @@ class RoleRuntime:
         if prompts.projection.compacted:
             place_record_copy(place.worktree, turn.record)
         rejected_answers = RejectedAnswers(place.artifacts)
-        spent, session, denials, rejected = Spent(), None, (), None
+        spent, session, rejected = Spent(), None, None
+        denials: tuple[str, ...] = ()
         for attempt in range(self.parts.max_repairs + 1):
             prompt = prompts.build(self.kind if rejected is None else PromptKind.CONTRACT_REPAIR, rejected)
             call = _Call(self, turn, place, prompt, attempt, session)

@@ -13,7 +13,8 @@ from typing import Any
 from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.prompt_context import Projection, project_request
 from teams_runtime.store.records import Record
-from teams_runtime.workflows.roles.prompt import PromptInput, PromptKind, RejectedAnswer, build_prompt
+from teams_runtime.workflows.roles.contract import PromptKind
+from teams_runtime.workflows.roles.prompt import PromptInput, RejectedAnswer, build_prompt
 from teams_runtime.workflows.roles.texts import RoleTexts
 
 

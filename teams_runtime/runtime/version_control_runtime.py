@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from teams_runtime.runtime.base_runtime import RoleRuntime
-from teams_runtime.workflows.roles.prompt import PromptKind
+from teams_runtime.workflows.roles.contract import PromptKind
 
 
 class VersionControlRuntime(RoleRuntime):

@@ -13,7 +13,7 @@ from teams_runtime.shared.models import ROLES, PromptContextRuntimeConfig
 from teams_runtime.shared.prompt_context import evidence_role
 from teams_runtime.store.records import Record
 from teams_runtime.workflows.orchestration.workflow import STEPS
-from teams_runtime.workflows.roles.prompt import PromptKind
+from teams_runtime.workflows.roles.contract import PromptKind
 from teams_runtime.workflows.roles.texts import RoleTexts
 
 
@@ -67,7 +67,7 @@ def view_prompt(
 
 
 def explain_events(record: Record, prompt: TurnPrompt) -> list[dict[str, Any]]:
-    """Return one row an event: position (1-based, as in the notice), type, evidence role, whether and why it is shown."""
+    """Return one row an event: position (1-based, as in the notice), type, evidence role, and why it is shown."""
     projection = prompt.projection
     reasons = dict(zip(projection.positions, projection.reasons, strict=True))
     return [

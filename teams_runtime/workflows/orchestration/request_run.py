@@ -127,9 +127,7 @@ class RequestRun:
             return self._append(record, "turn_failed", _failure(step, role, outcome))
         return self._report(record, step, outcome, denials, self._tree(worktree))
 
-    def _report(
-        self, record: Record, step: Step, outcome: TurnReport, denials: tuple[str, ...], tree: str
-    ) -> Record:
+    def _report(self, record: Record, step: Step, outcome: TurnReport, denials: tuple[str, ...], tree: str) -> Record:
         result, denials = outcome.result, outcome.denials + denials
         payload = dict(result.payload) | {
             "step": step.step,
@@ -185,9 +183,7 @@ class RequestRun:
             record = self._append(record, "commit_prepared", prepared.payload())
         prepared = PreparedCommit.from_payload(record.head["commit"])
         allowed = config.version_control
-        sha = make_commit(
-            worktree, prepared, allow_hooks=allowed.allow_hooks, allow_signing=allowed.allow_signing
-        )
+        sha = make_commit(worktree, prepared, allow_hooks=allowed.allow_hooks, allow_signing=allowed.allow_signing)
         return self._append(record, "commit_recorded", {"sha": sha})
 
     def _wait(self, record: Record, wait: Wait) -> Record:
