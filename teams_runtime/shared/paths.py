@@ -60,6 +60,11 @@ class WorkspacePaths:
         """The folder of the record files."""
         return self.state / "requests"
 
+    @property
+    def locks(self) -> Path:
+        """The folder of the lock files, one a record."""
+        return self.state / "locks"
+
     def record(self, request_id: str) -> Path:
         """The record file of one request."""
         return self.requests / f"{check_request_id(request_id)}.json"
