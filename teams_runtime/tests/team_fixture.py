@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,9 +101,7 @@ class TeamCase(unittest.TestCase):
         """Run the real git as a user would, in the workspace, and return its output."""
         identity = ("-c", "user.name=User", "-c", "user.email=user@example.org")
         command = ["git", *identity, *arguments]
-        done = subprocess.run(
-            command, cwd=self.root, env=self.environment, capture_output=True, text=True, check=True
-        )
+        done = subprocess.run(command, cwd=self.root, env=self.environment, capture_output=True, text=True, check=True)
         return done.stdout
 
     def write_config(self, **sections: Any) -> None:
@@ -116,13 +115,13 @@ class TeamCase(unittest.TestCase):
         (self.root / "script.yaml").write_text(json.dumps({"turns": list(turns)}), encoding="utf-8")
 
     def service(self) -> TeamService:
-        """Build the service of the workspace, with a clock that ticks a second each time and counted ids."""
-        ticks, ids = itertools.count(), itertools.count(1)
+        """Build the service of the workspace, with a clock that ticks a second each time."""
+        ticks = itertools.count()
         return TeamService(
             self.paths,
             load_team_runtime_config(self.root),
             clock=lambda: datetime.fromtimestamp(1_796_094_245 + next(ticks), UTC),
-            new_id=lambda: f"{next(ids):08x}{os.urandom(4).hex()}",
+            new_id=lambda: uuid.uuid4().hex,
             environment=self.environment,
         )
 
