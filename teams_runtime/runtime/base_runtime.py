@@ -182,6 +182,7 @@ class RoleRuntime:
             purpose=self.kind,
             request_id=turn.record.request_id,
             context=turn.context,
+            profile=turn.profile,
         )
 
 
