@@ -102,6 +102,20 @@ class OpenTest(GitCase):
             git.run("status", deadline_seconds=0.2)
 
 
+class CallTest(GitCase):
+    def test_a_path_is_never_a_pattern(self) -> None:
+        """Stars and pathspec signs stand for themselves."""
+        git = Git(self.repo, self.environment)
+        for path in ("*", ":(glob)**", ":/", "src/?.py"):
+            with self.subTest(path=path):
+                self.assertEqual("", git.text("ls-files", "--", path))
+
+    def test_messages_are_in_english(self) -> None:
+        """They are read, and shown, whatever the user's language is."""
+        git = Git(self.repo, {**self.environment, "LC_ALL": "de_DE.UTF-8", "LC_MESSAGES": "fr", "LANGUAGE": "de"})
+        self.assertEqual("C", git.text("-c", "alias.say=!echo $LC_ALL$LANGUAGE", "say"))
+
+
 class IdentityTest(GitCase):
     def test_the_author_is_whom_the_config_names(self) -> None:
         """Both parts set, in the repository or for the user."""
