@@ -37,9 +37,8 @@ SAFE_CONFIG = {
     "core.safecrlf": "false",
     # No file may be marked as one not to look at.
     "core.ignoreStat": "false",
-    # The team's worktree holds all files of the repository, and none of another.
+    # The team's worktree holds all files of the repository.
     "core.sparseCheckout": "false",
-    "submodule.recurse": "false",
     # Text that goes in and comes out.
     "i18n.commitEncoding": "utf-8",
     "core.quotePath": "false",

@@ -289,7 +289,7 @@ def _changed_since(git: Git, since_ns: int) -> list[str]:
         header, _, path = entry.partition("\t")
         mode, object_id, _ = header.split(" ")
         with suppress(OSError):
-            if mode != _SUBMODULE and (git.folder / path).lstat().st_ctime_ns >= since_ns:
+            if mode != _SUBMODULE and os.lstat(f"{git.folder}/{path}").st_ctime_ns >= since_ns:
                 found.append(f"{mode} {object_id}\t{path}\0")
     return found
 

@@ -65,6 +65,14 @@ class ProgramTest(GitCase):
         git = Git(self.repo, self.environment).without_local_programs()
         self.assertEqual("false", git.text("config", "hook.evil.x.enabled"))
 
+    def test_the_safe_settings_win_over_the_config(self) -> None:
+        """Also for what a git command starts in its turn."""
+        settings = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "commit.gpgSign": "false"}
+        for key, value in settings.items():
+            with self.subTest(key=key):
+                self.git("config", key, "true")
+                self.assertEqual(value, Git(self.repo, self.environment).text("config", key))
+
     def test_no_configured_program_runs(self) -> None:
         """Monitors, pagers, editors, diffs, signers, askers, transports."""
         write_files(self.repo, {".gitattributes": "* diff=evil merge=evil\n"})
@@ -122,6 +130,16 @@ class ProgramTest(GitCase):
         worktree = self.worktree()
         write_files(worktree.path, {"x.up": "word\n"})
         self.assertEqual("WORD\n", self.git("show", f"{self.commit(worktree)}:x.up"))
+
+    def test_git_lfs_is_told_to_download_nothing(self) -> None:
+        """A filter of the user's sees the variable that Git LFS looks for."""
+        said = self.folder / "said"
+        smudge = f"echo $GIT_LFS_SKIP_SMUDGE > '{said}'; cat"
+        (self.home / ".gitconfig").write_text(f'[filter "lfs"]\n\tsmudge = "{smudge}"\n')
+        write_files(self.repo, {".gitattributes": "*.md filter=lfs\n"})
+        self.commit_all("attributes")
+        self.worktree()
+        self.assertEqual("1\n", said.read_text())
 
     def test_nothing_is_fetched(self) -> None:
         """A missing object of a partial clone is an error, not a program or a connection."""

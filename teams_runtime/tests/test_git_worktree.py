@@ -284,7 +284,9 @@ class TreeTest(GitCase):
         worktree = self.worktree()
         write_files(worktree.path, dict.fromkeys((*names, "plain", "a"), "x"))
         self.assertEqual(tuple(sorted(names)), self.changed(worktree, names))
-        self.assertEqual({"a", "plain"}, set(worktree.changes(names).outside))
+        changes = worktree.changes(names)
+        self.assertEqual({"a", "plain"}, set(changes.outside))
+        self.assertIn("ünï→🎉", changes.stat)
 
     def test_the_same_content_is_the_same_tree(self) -> None:
         """Whatever was tried in between; the stamp of a file does not matter."""
