@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
 import time
 import unittest
+from pathlib import Path
 
 from teams_runtime.tests.team_fixture import PLAN, TEAM, TeamCase, answer
 from teams_runtime.tests.test_cli_main import COMMAND, teams_runtime
@@ -71,7 +71,7 @@ class RunTest(TeamCase):
         self.assertEqual("completed", json.loads(done.stdout)["status"], done.stderr)
         self.assertEqual("1\n", self.git("rev-list", "--count", f"main..teams/{request_id}"))
 
-    def wait_for_file(self, name: str) -> "os.PathLike[str]":
+    def wait_for_file(self, name: str) -> Path:
         """Wait until a worktree holds a file; give up after a bounded time."""
         limit = time.monotonic() + 30
         while time.monotonic() < limit:
