@@ -75,7 +75,8 @@ def _overview(record: Record) -> None:
         echo_line(f"commit    {commit['sha']} on {commit['branch']}")
     if isinstance(question, dict):
         echo_line(f"waits for {clipped(question.get('text'), 300)}")
-        echo_line(f"          choices: {', '.join(map(str, question.get('choices') or []))}")
+        for choice in question.get("choices") or []:
+            echo_line(f"          teams-runtime answer {record.request_id} {choice}")
     echo_line(f"record    {record.path}")
     echo_line("")
     for position, event in enumerate(record.events):

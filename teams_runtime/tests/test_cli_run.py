@@ -71,6 +71,36 @@ class RunTest(TeamCase):
         self.assertEqual("completed", json.loads(done.stdout)["status"], done.stderr)
         self.assertEqual("1\n", self.git("rev-list", "--count", f"main..teams/{request_id}"))
 
+    def test_an_answer_moves_a_waiting_request_on(self) -> None:
+        """The printed command works on a fresh process, and the role is shown what the person said."""
+        blocked = answer("planner", visit=1, status="blocked", error="which total?")
+        self.write_script(blocked, *TEAM)
+        waiting = teams_runtime("run", "Mend total", "--profile", "lean", folder=self.root)
+        command = next(line.split()[1:] for line in waiting.stdout.splitlines() if line.endswith(" continue"))
+        done = teams_runtime(*command, "--text", "the one in total.py", "--json", folder=self.root)
+        outcome = json.loads(done.stdout)
+        self.assertEqual("completed", outcome["status"])
+        shown = teams_runtime("prompt", outcome["request_id"], "--role", "planner", "--at", "6", folder=self.root)
+        self.assertIn("the one in total.py", shown.stdout)
+
+    def test_stop_is_an_answer_too(self) -> None:
+        """It ends the request as cancelled, with the exit code of that."""
+        self.write_script(answer("planner", status="blocked", error="which total?"))
+        waiting = teams_runtime("run", "Mend total", "--profile", "lean", "--json", folder=self.root)
+        done = teams_runtime("answer", json.loads(waiting.stdout)["request_id"], "stop", folder=self.root)
+        self.assertEqual(5, done.returncode, done.stdout + done.stderr)
+
+    def test_an_answer_without_its_question_is_refused(self) -> None:
+        """An unknown choice, and a second answer to the same question."""
+        self.write_script(answer("planner", status="blocked", error="which total?"))
+        waiting = teams_runtime("run", "Mend total", "--profile", "lean", "--json", folder=self.root)
+        request_id = json.loads(waiting.stdout)["request_id"]
+        done = teams_runtime("answer", request_id, "maybe", folder=self.root)
+        self.assertEqual((2, 1), (done.returncode, done.stderr.count("\n")), done.stderr)
+        teams_runtime("answer", request_id, "stop", folder=self.root)
+        done = teams_runtime("answer", request_id, "stop", folder=self.root)
+        self.assertIn("no question", done.stderr)
+
     def wait_for_file(self, name: str) -> Path:
         """Wait until a worktree holds a file; give up after a bounded time."""
         limit = time.monotonic() + 30
