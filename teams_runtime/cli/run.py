@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from teams_runtime.cli.live import view_for
-from teams_runtime.cli.output import echo_json, echo_text, json_option
+from teams_runtime.cli.output import echo_json, echo_text, json_option, program
 from teams_runtime.cli.service import open_service
 from teams_runtime.shared.errors import InputError
 from teams_runtime.store.records import Record
@@ -104,9 +104,9 @@ def outcome_lines(record: Record) -> list[str]:
     if told["question"]:
         lines.append(f"waits for a person: {told['question']}")
         lines += [
-            f"  teams-runtime answer {told['request_id']} {choice}" for choice in record.head["question"]["choices"]
+            f"  {program()} answer {told['request_id']} {choice}" for choice in record.head["question"]["choices"]
         ]
-    return [*lines, f"look closer: teams-runtime show {told['request_id']}"]
+    return [*lines, f"look closer: {program()} show {told['request_id']}"]
 
 
 def _text(path: Path, what: str) -> str:

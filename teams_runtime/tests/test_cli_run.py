@@ -22,7 +22,7 @@ class RunTest(TeamCase):
         """On a pipe every step is a line; the last lines name the commit and where to look."""
         done = teams_runtime("run", "Mend total", "--profile", "lean", folder=self.root)
         self.assertEqual((0, ""), (done.returncode, done.stderr))
-        for told in ("plan: planner works (start)", "role_task prompt:", "commit  ", "teams-runtime show "):
+        for told in ("plan: planner works (start)", "role_task prompt:", "commit  ", " show "):
             self.assertIn(told, done.stdout)
 
     def test_json_is_one_line_and_progress_goes_to_stderr(self) -> None:
@@ -76,8 +76,14 @@ class RunTest(TeamCase):
         blocked = answer("planner", visit=1, status="blocked", error="which total?")
         self.write_script(blocked, *TEAM)
         waiting = teams_runtime("run", "Mend total", "--profile", "lean", folder=self.root)
-        command = next(line.split()[1:] for line in waiting.stdout.splitlines() if line.endswith(" continue"))
-        done = teams_runtime(*command, "--text", "the one in total.py", "--json", folder=self.root)
+        command = next(line for line in waiting.stdout.splitlines() if line.endswith(" continue"))
+        done = teams_runtime(
+            *command.partition(" -m teams_runtime ")[2].split(),
+            "--text",
+            "the one in total.py",
+            "--json",
+            folder=self.root,
+        )
         outcome = json.loads(done.stdout)
         self.assertEqual("completed", outcome["status"])
         shown = teams_runtime("prompt", outcome["request_id"], "--role", "planner", "--at", "6", folder=self.root)

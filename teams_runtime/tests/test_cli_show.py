@@ -18,7 +18,7 @@ class ListTest(TeamCase):
         """The first line of a new user is the next command."""
         done = teams_runtime("list", folder=self.root)
         self.assertEqual(0, done.returncode)
-        self.assertIn("teams-runtime run", done.stdout)
+        self.assertIn(" run SCOPE", done.stdout)
 
     def test_a_damaged_record_is_a_row_and_the_others_are_listed(self) -> None:
         """One bad file hides nothing, and listing repairs nothing."""

@@ -160,10 +160,18 @@ class TeamService:
             raise InputError(f"{request_id}: another process is working on this request") from error
 
     def _request_id(self, scope: str) -> str:
-        ascii_scope = unicodedata.normalize("NFKD", scope[:200]).encode("ascii", "ignore").decode()
-        words = re.findall(r"[a-z0-9]+", ascii_scope.lower())
-        slug = "-".join(words)[:32].strip("-") or "request"
-        return f"{self._clock():%Y%m%d-%H%M%S}-{slug}-{self._new_id()[:4]}"
+        return f"{self._clock():%Y%m%d-%H%M%S}-{_slug(scope)}-{self._new_id()[:4]}"
+
+
+def _slug(scope: str) -> str:
+    """Return the first words of a scope as part of an id.
+
+    >>> _slug("Größe: splitting 10.00 between three people loses a cent")
+    'groe-splitting-10-00'
+    """
+    plain = unicodedata.normalize("NFKD", scope[:200]).encode("ascii", "ignore").decode().lower()
+    words = re.findall(r"[a-z0-9]+", plain)
+    return (("-".join(words) + "-")[:25].rpartition("-")[0] or "-".join(words)[:24]) or "request"
 
 
 def check_request_text(scope: str, body: str) -> None:
