@@ -51,7 +51,7 @@ def view_prompt(
         rejected: the request's rejected answers; None for a record outside a workspace.
 
     Raises:
-        InputError: no such role or event, a kind that the role is never given, or a repair where no answer was rejected.
+        InputError: no such role or event, a kind the role is never given, or a repair where no answer was rejected.
     """
     if wanted.at is not None:
         if not 1 <= wanted.at <= record.seq:

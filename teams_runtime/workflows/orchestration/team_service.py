@@ -68,7 +68,7 @@ class TeamService:
             max_repairs=config.workflow.limits.repairs,
         )
         providers: dict[str, Provider] = {
-            name: _provider(name, paths, config) for name in {config.role(role).provider for role in ROLES}
+            name: _provider(name, paths, config, environment) for name in {config.role(role).provider for role in ROLES}
         }
         self.runtimes: Mapping[str, RoleRuntime] = {
             role: RUNTIMES.get(role, RoleRuntime)(
@@ -209,10 +209,10 @@ def role_texts(paths: WorkspacePaths, config: TeamRuntimeConfig) -> RoleTexts:
     return load_texts(overrides)
 
 
-def _provider(name: str, paths: WorkspacePaths, config: TeamRuntimeConfig) -> Provider:
+def _provider(name: str, paths: WorkspacePaths, config: TeamRuntimeConfig, environment: Mapping[str, str]) -> Provider:
     script = config.providers.scripted.script
     if script is None:
         raise ConfigError(
             [f"{CONFIG_NAME}: providers.{name}.script must name a script file while roles use the provider {name!r}"]
         )
-    return ScriptedProvider(load_script(workspace_path(paths.root, script)))
+    return ScriptedProvider(load_script(workspace_path(paths.root, script)), environment)
