@@ -1,1 +1,1 @@
-"""Speed and memory of the parts, measured; `python -m benchmarks` runs them all. Never part of the tests."""
+"""Speed and memory, as ratios within one run; `make bench` runs them all."""

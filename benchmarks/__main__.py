@@ -1,4 +1,4 @@
-"""Run every benchmark, print one table, end with exit code 1 when a bound is passed.
+"""Run every benchmark, print one table, end with exit code 1 when a value is over its bound.
 
 A benchmark is a module of this package with `run() -> list[dict]`. A row holds `name`, `value`, `unit` and `bound`: the
 value must not be greater than the bound; None is no bound. Names given as arguments run those modules only.
@@ -30,8 +30,8 @@ def measured(names: Iterable[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def passed(row: dict[str, Any]) -> bool:
-    """Return whether the row's value passed its bound."""
+def over(row: dict[str, Any]) -> bool:
+    """Return whether the row's value is over its bound."""
     return row["bound"] is not None and row["value"] > row["bound"]
 
 
@@ -40,7 +40,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     lines = ["| benchmark | value | bound | unit | |", "| --- | ---: | ---: | --- | --- |"]
     for row in rows:
         bound = "" if row["bound"] is None else f"{row['bound']:.4g}"
-        mark = "PASSED ITS BOUND" if passed(row) else ""
+        mark = "OVER ITS BOUND" if over(row) else ""
         lines.append(f"| {row['module']}: {row['name']} | {row['value']:.4g} | {bound} | {row['unit']} | {mark} |")
     return "\n".join(lines)
 
@@ -54,7 +54,7 @@ def main(names: list[str]) -> int:
         return 2
     rows = measured(names or known)
     print(table(rows))
-    return 1 if any(map(passed, rows)) else 0
+    return 1 if any(map(over, rows)) else 0
 
 
 if __name__ == "__main__":
