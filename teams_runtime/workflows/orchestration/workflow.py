@@ -16,6 +16,8 @@ from teams_runtime.workflows.roles.contract import ROLE_KINDS, STEP_ROLES, TARGE
 
 COMMIT = "commit"
 """The last step of both profiles; the runtime does it itself, no role works."""
+ADVICE_STEPS = ("design_advice", "architecture_advice")
+"""The steps that the planner, or an adviser, may ask for."""
 CHOICES = ("continue", "stop")
 """What every question can be answered with."""
 MAX_QUOTED_CHARACTERS = 1000
@@ -241,10 +243,9 @@ def _following(workflow: Mapping[str, Any], profile: Profile) -> Step:
         return _reopened(workflow, profile)
     if report["target_step"] in profile.targets.get(step, ()):
         return _step(report["target_step"], workflow, "advice")
-    following = profile.next[step]
-    if following == "architect_guidance" and not workflow["planned"]:
-        following = "plan"  # advice was asked for before there was a plan
-    return _step(following, workflow, "next")
+    if step in ADVICE_STEPS and not workflow["planned"]:  # the planner asked before planning
+        return _step("plan", workflow, "next")
+    return _step(profile.next[step], workflow, "next")
 
 
 def _reopened(workflow: Mapping[str, Any], profile: Profile) -> Step:
@@ -293,7 +294,7 @@ def _limits_of(step: Step, profile: Profile) -> tuple[str, ...]:
     reopens = step.cause == "stale" or step.cause.startswith("reopen:")
     sent_back = step.cause == "revise" or step.cause.startswith("reopen:")
     reviewed = step.step == "review" or (sent_back and "review" in profile.next)
-    asked = {"reopens": reopens, "reviews": reviewed, "advice": step.step in {"design_advice", "architecture_advice"}}
+    asked = {"reopens": reopens, "reviews": reviewed, "advice": step.step in ADVICE_STEPS}
     return tuple(limit for limit, counts in asked.items() if counts)
 
 
