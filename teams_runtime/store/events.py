@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from teams_runtime.shared.errors import EventRefusedError
+from teams_runtime.shared.event_json import event_json
 
 Event = dict[str, Any]
 """`id, seq, timestamp, type, actor, summary, payload`; `seq` is given by the store."""
@@ -36,7 +37,7 @@ def event_text(event: Mapping[str, Any], seq: int) -> str:
     _check_values(event)
     _check_json(event["payload"])
     stored = {"id": event["id"], "seq": seq} | {key: event[key] for key in _KEYS[1:]}
-    text = to_json(stored)
+    text = event_json(stored)
     if len(text) > MAX_EVENT_BYTES:
         _refuse(f"its JSON text is {len(text)} bytes, at most {MAX_EVENT_BYTES} fit; put bulk into an artifact file")
     return text
@@ -57,7 +58,11 @@ def same_content(stored: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
 
 
 def _without_seq(event: Mapping[str, Any]) -> str:
-    return json.dumps({key: value for key, value in event.items() if key != "seq"}, sort_keys=True)
+    rest = {key: event[key] for key in sorted(event) if key != "seq"}
+    try:
+        return json.dumps(rest, sort_keys=True)
+    except (ValueError, RecursionError):  # a longer number or a deeper nesting than the fast way takes
+        return event_json(rest)
 
 
 def _refuse(reason: str) -> NoReturn:
