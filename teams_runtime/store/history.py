@@ -195,7 +195,7 @@ class _Bytes:
             if found is None or found[0].token != history.index.token or found[0].count < history.index.count:
                 self.__exit__()
                 raise RecordConflictError(
-                    history.path, "another program changed the file since it was read; read it again"
+                    history.path, "another program wrote the file since it was read; read it again"
                 )
         return self
 

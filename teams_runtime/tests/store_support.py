@@ -115,14 +115,14 @@ class StoreCase(unittest.TestCase):
         return self.file(request_id)
 
 
-def _appender(root: Path, name: str, times: int) -> None:
-    store = open_store(root, timeout=120)
+def _appender(root: Path, alternate_from: int, name: str, times: int) -> None:
+    store = open_store(root, timeout=120, alternate_from=alternate_from)
     for number in range(times):
         append_retrying(store, note(store, {"by": name, "number": number}))
 
 
-def _endless_appender(root: Path) -> None:
-    store = open_store(root)
+def _endless_appender(root: Path, alternate_from: int) -> None:
+    store = open_store(root, alternate_from=alternate_from)
     while True:
         seq = store.load(ID).seq
         record = store.append(ID, note(store, {"number": seq, "bulk": "x" * (seq * 977 % 40_000)}), expected_seq=seq)
@@ -170,9 +170,9 @@ def _main(name: str, *arguments: str) -> None:
     root = Path(arguments[0])
     match name:
         case "append":
-            _appender(root, arguments[1], int(arguments[2]))
+            _appender(root, int(arguments[1]), arguments[2], int(arguments[3]))
         case "append-endlessly":
-            _endless_appender(root)
+            _endless_appender(root, int(arguments[1]))
         case "read":
             _reader(root)
         case "hold-lock":
