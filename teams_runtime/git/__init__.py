@@ -1,1 +1,1 @@
-"""The only place that runs git: facts, worktrees and commits."""
+"""Git, through one door: repositories, worktrees and commits, without running what a repository's config names."""

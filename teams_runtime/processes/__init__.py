@@ -1,1 +1,1 @@
-"""One subprocess with its group, its deadline and its bounded output."""
+"""Other programs, started, bounded and ended with everything that they started themselves."""

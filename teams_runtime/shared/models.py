@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated, Literal, Self
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
 
 ROLES = ("research", "planner", "designer", "architect", "developer", "qa", "version_controller")
 """Every role of the team, in the order in which a request first meets them."""
@@ -15,13 +25,65 @@ REQUESTER = "requester"
 
 Role = Literal["research", "planner", "designer", "architect", "developer", "qa", "version_controller"]
 Profile = Literal["full", "lean"]
-NonEmptyText = Annotated[str, Field(min_length=1)]
+RULE = "rule"
+"""Type of the pydantic errors whose message is one of this module's own sentences."""
+
+MAX_TIMEOUT_SECONDS = 604_800
+"""Seven days; no single call or command may be given longer."""
+
+
+def _without_nul(value: str) -> str:
+    if "\0" in value:
+        raise PydanticCustomError(RULE, "must hold no NUL character")
+    return value
+
+
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise PydanticCustomError(RULE, "must hold only printable characters")
+    return value
+
+
+def stays_inside(value: str) -> bool:
+    """Return whether a relative path stays in its folder, read as text only: no link is followed.
+
+    >>> stays_inside("charters/qa.md"), stays_inside("../qa.md"), stays_inside("/qa.md")
+    (True, False, False)
+    """
+    path = PurePosixPath(value)
+    depth = 0
+    for part in path.parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            return False
+    return not path.is_absolute()
+
+
+def _in_workspace(value: str) -> str:
+    if not stays_inside(value):
+        raise PydanticCustomError(RULE, "must be a relative path that stays in the workspace")
+    return value
+
+
+def _in_repository(value: str) -> str:
+    if not stays_inside(value) or ".git" in PurePosixPath(value.casefold()).parts:
+        raise PydanticCustomError(RULE, "must be a relative path that stays in the repository and out of .git")
+    return value
+
+
+NonEmptyText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
+ShortName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_printable)]
+WorkspaceFile = Annotated[NonEmptyText, AfterValidator(_in_workspace)]
+RepositoryPath = Annotated[NonEmptyText, AfterValidator(_in_repository)]
+Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_SECONDS)]
 
 
 class Value(BaseModel):
     """A frozen, strict value: no coercion, no unknown key; the sentence under a field is its description."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class PromptContextRuntimeConfig(Value):
@@ -36,20 +98,40 @@ class PromptContextRuntimeConfig(Value):
     """Whether prompts show a projection; false shows every event in every prompt."""
     recent_events: PositiveInt = 8
     """How many of the newest events a compacted prompt always shows."""
-    max_events: PositiveInt = 16
+    max_events: Annotated[PositiveInt, Field(validate_default=True)] = 16
     """How many events a compacted prompt shows at most; a history of no more events is shown whole."""
 
-    @model_validator(mode="after")
-    def _room_for_the_tail(self) -> Self:
-        if self.max_events < self.recent_events:
-            raise ValueError("prompt_context.max_events must be greater than or equal to recent_events")
-        return self
+    @field_validator("enabled", mode="before")
+    @classmethod
+    def _boolean(cls, value: Any) -> Any:
+        if type(value) is not bool:
+            raise PydanticCustomError(RULE, "prompt_context.enabled must be a boolean")
+        return value
+
+    @field_validator("recent_events", "max_events", mode="before")
+    @classmethod
+    def _positive_integer(cls, value: Any, info: ValidationInfo) -> Any:
+        if type(value) is not int or value <= 0:
+            raise PydanticCustomError(RULE, f"prompt_context.{info.field_name} must be a positive integer")
+        return value
+
+    @field_validator("max_events")
+    @classmethod
+    def _room_for_the_tail(cls, value: int, info: ValidationInfo) -> int:
+        tail = info.data.get("recent_events", value)  # absent when it has an error of its own
+        if value < tail:
+            raise PydanticCustomError(
+                RULE,
+                "prompt_context.max_events must be greater than or equal to recent_events",
+                {"other": "recent_events", "other_value": tail},
+            )
+        return value
 
 
 class SprintConfig(Value):
     """The scope of provider sessions."""
 
-    id: NonEmptyText = "sprint-1"
+    id: ShortName = "sprint-1"
     """Name of the current sprint."""
 
 
@@ -101,16 +183,16 @@ class RoleConfig(Value):
     """Model name, as the provider spells it; null is the provider's default."""
     reasoning: Literal["low", "medium", "high"] | None = None
     """Reasoning effort, for providers that take one."""
-    timeout_seconds: PositiveFloat = 1800.0
+    timeout_seconds: Seconds = 1800.0
     """Seconds after which one call of this role is ended, together with all its processes."""
-    charter: NonEmptyText | None = None
+    charter: WorkspaceFile | None = None
     """Markdown file, relative to the workspace, that replaces the role's built-in charter."""
 
 
 class ScriptedProviderConfig(Value):
     """The provider that needs no account: it replays answers, and edits, from a file."""
 
-    script: NonEmptyText | None = None
+    script: WorkspaceFile | None = None
     """Script file (YAML or JSON), relative to the workspace; required by the first turn that is scripted."""
 
 
@@ -126,11 +208,11 @@ class RepositoryConfig(Value):
 
     path: NonEmptyText = "."
     """Folder of the repository, relative to the workspace."""
-    owned_paths: Annotated[tuple[NonEmptyText, ...], Field(min_length=1, strict=False)] = (".",)
+    owned_paths: Annotated[tuple[RepositoryPath, ...], Field(min_length=1, strict=False)] = (".",)
     """Literal paths, relative to the repository, that the team may change; nothing else is ever committed."""
     verification_command: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
     """Program and arguments that test the repository, run in the worktree before each QA turn; empty runs nothing."""
-    verification_timeout_seconds: PositiveFloat = 600.0
+    verification_timeout_seconds: Seconds = 600.0
     """Seconds after which the verification command is ended and counts as failed."""
 
 

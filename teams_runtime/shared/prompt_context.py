@@ -11,12 +11,13 @@ history. Both meet in `select`, which is the whole policy.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from decimal import Decimal
+from typing import Any, NamedTuple
 
 from teams_runtime.shared.errors import InputError
-from teams_runtime.shared.event_json import event_json, one_line
 from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.paths import STATE_NAME, check_request_id
 
@@ -33,6 +34,8 @@ StoredLines = Callable[[int], str]
 """Gives the stored JSON text of the event at a position (0-based), on one line."""
 
 _ROLE_REPORT = "role_report"
+_ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"))
+_BREAKS_A_LINE = re.compile("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Projection:
             return (event_json(events),)
         if self._stored_lines is None:
             return tuple(map(event_json, events))
-        return tuple(one_line(self._stored_lines(position)) for position in self.positions)
+        return tuple(_one_line(self._stored_lines(position)) for position in self.positions)
 
 
 def project_request(
@@ -240,12 +243,12 @@ def evidence_role(event: object) -> str | None:
     payload = event.get("payload")
     if not isinstance(payload, dict):
         payload = {}
-    named = _name(payload.get("role"))
+    role = payload.get("role")
     if event.get("type") == _ROLE_REPORT or event.get("event_type") == _ROLE_REPORT:
-        return named or _name(event.get("actor"))
-    if named is not None and _name(payload.get("status")) is not None:
-        return named
-    return None
+        return _name(role) or _name(event.get("actor"))
+    if not role:  # most events of a history leave here
+        return None
+    return _name(role) if _name(payload.get("status")) else None
 
 
 def render_notice(projection: Projection) -> str:
@@ -267,6 +270,38 @@ def log_line(projection: Projection, request_id: str, purpose: str) -> str:
         f"total_events={projection.total_events} included_events={projection.included_events} "
         f"omitted_events={projection.omitted_events}"
     )
+
+
+def event_json(value: Any) -> str:
+    r"""Return `value` as compact JSON text: ASCII, one line, keys in their own order.
+
+    Lone surrogates, control characters and line separators come out as escapes. Integers of any length and nesting of
+    any depth are written in full, where the standard library would refuse them. NaN and the infinities are written as
+    Python writes them, since records made by others may hold them.
+
+    Raises:
+        TypeError: the value holds something that JSON has no form for.
+        ValueError: the value holds itself.
+
+    >>> print(event_json({"summary": "two\nlines", "tokens": 10**30}))
+    {"summary":"two\nlines","tokens":1000000000000000000000000000000}
+    """
+    try:
+        return _ENCODER.encode(value)
+    except (ValueError, RecursionError):  # an integer past the digit limit, or nesting past the recursion limit
+        return _encode_step_by_step(value)
+
+
+def _one_line(text: str) -> str:
+    r"""Return JSON text on one line and fit for UTF-8; its value and its spelling stay.
+
+    A line break that stands between tokens becomes a space. Line separators of other kinds and lone surrogates can only
+    stand inside a string, where their escape means the same.
+
+    >>> print(_one_line('{"a":\n 1}'))
+    {"a":  1}
+    """
+    return _BREAKS_A_LINE.sub(_escape, text)
 
 
 def _name(value: object) -> str | None:
@@ -292,3 +327,58 @@ def _gaps(positions: Sequence[int], total: int) -> str:
     edges = zip((-1, *positions), (*positions, total), strict=True)
     gaps = [(before + 2, after) for before, after in edges if after - before > 1]
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in gaps)
+
+
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    return " " if character in "\n\r" else f"\\u{ord(character):04x}"
+
+
+class _Token(NamedTuple):
+    """Finished text on the work list; `closes` is the id of the container that ends with it."""
+
+    text: str
+    closes: int = 0
+
+
+def _encode_step_by_step(value: Any) -> str:
+    """Encode with a work list in place of recursion; slower, and without the two limits of the fast way."""
+    parts: list[str] = []
+    open_ids: set[int] = set()
+    todo: list[Any] = [value]
+    while todo:
+        item = todo.pop()
+        if isinstance(item, _Token):
+            parts.append(item.text)
+            open_ids.discard(item.closes)
+        elif isinstance(item, (dict, list, tuple)):
+            if id(item) in open_ids:
+                raise ValueError("an event that holds itself has no JSON form")
+            open_ids.add(id(item))
+            todo.extend(reversed(_opened(item)))
+        else:
+            parts.append(_scalar(item))
+    return "".join(parts)
+
+
+def _opened(container: dict[Any, Any] | list[Any] | tuple[Any, ...]) -> list[Any]:
+    """Return the tokens and the values of one container, one level deep."""
+    if isinstance(container, dict):
+        inner = [part for key, value in container.items() for part in (_Token(","), _Token(_key(key) + ":"), value)]
+        return [_Token("{"), *inner[1:], _Token("}", id(container))]
+    inner = [part for value in container for part in (_Token(","), value)]
+    return [_Token("["), *inner[1:], _Token("]", id(container))]
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return _ENCODER.encode(key)
+    if key is None or isinstance(key, (int, float)):
+        return f'"{_scalar(key)}"'
+    raise TypeError(f"a JSON key must be a string, got {type(key).__name__}")
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(Decimal(value))  # exact at any length; `str(int)` stops at a limit that is global to the process
+    return _ENCODER.encode(value)

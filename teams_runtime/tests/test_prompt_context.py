@@ -7,6 +7,7 @@ import doctest
 import json
 import re
 import unittest
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -336,6 +337,7 @@ class Values(unittest.TestCase):
 
     def test_projections_that_show_the_same_are_equal_and_hash_alike(self) -> None:
         self.assertEqual(self.projection(), self.projection())
+        self.assertEqual(self.projection(), replace(self.projection(), _stored_lines=str))
         self.assertEqual(hash(self.projection()), hash(self.projection()))
         self.assertNotEqual(self.projection("a"), self.projection("b"))
 

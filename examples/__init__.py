@@ -1,0 +1,1 @@
+"""Runs of the whole team on source trees of other projects."""

@@ -1,0 +1,66 @@
+"""`teams-runtime init`: a config file with every default spelled out, and a private state folder."""
+
+from __future__ import annotations
+
+import os
+from importlib import resources
+from pathlib import Path
+
+import click
+
+from teams_runtime.cli.output import echo_json, echo_line, json_option
+from teams_runtime.shared.errors import WorkspaceError
+from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
+
+SCHEMA_NAME = "team_runtime.schema.json"
+"""The JSON Schema's file name in the state folder; the first line of the scaffold's config names it for editors."""
+
+
+def scaffold_config() -> str:
+    """Return the text of a new workspace's config file."""
+    return (resources.files("teams_runtime") / "templates" / "scaffold" / CONFIG_NAME).read_text(encoding="utf-8")
+
+
+def make_workspace(folder: Path) -> WorkspacePaths:
+    """Make a workspace of `folder`, which is made too when it does not exist.
+
+    The config file is written last, and never over another.
+
+    Raises:
+        WorkspaceError: a config file is there already, or the file system refuses.
+    """
+    paths = WorkspacePaths(folder.resolve())
+    if os.path.lexists(paths.config_file):
+        raise WorkspaceError(f"{paths.config_file}: must not exist yet, got one already; nothing was changed")
+    try:
+        paths.root.mkdir(parents=True, exist_ok=True)
+        make_state_folder(paths)
+        with paths.config_file.open("x", encoding="utf-8") as file:
+            file.write(scaffold_config())
+    except OSError as error:
+        raise WorkspaceError(f"{paths.root}: a workspace cannot be made here: {error}") from error
+    return paths
+
+
+def make_state_folder(paths: WorkspacePaths) -> None:
+    """Make the state folder (readable by its owner only) with the file that hides it from git, and the schema."""
+    from teams_runtime.shared.config_schema import schema_text
+
+    paths.state.mkdir(mode=0o700, exist_ok=True)
+    paths.state.chmod(0o700)
+    (paths.state / ".gitignore").write_text("*\n", encoding="utf-8")
+    (paths.state / SCHEMA_NAME).write_text(schema_text(), encoding="utf-8")
+
+
+@click.command()
+@click.argument("folder", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
+@json_option
+def init(folder: Path, as_json: bool) -> None:
+    """Make a workspace in DIR (default: the current folder); an existing config file is never touched."""
+    paths = make_workspace(folder)
+    if as_json:
+        echo_json({"workspace": str(paths.root), "config": str(paths.config_file), "state": str(paths.state)})
+        return
+    echo_line(f"made {paths.config_file}")
+    echo_line(f"made {paths.state}")
+    echo_line("next: name a provider for the roles there, then `teams-runtime config check`")

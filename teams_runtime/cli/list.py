@@ -1,0 +1,41 @@
+"""`list` shows every request of the workspace, newest first, a damaged record as a row of its own."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from teams_runtime.cli.output import clipped, echo_json, echo_line, json_option
+from teams_runtime.cli.service import open_store
+from teams_runtime.shared.paths import find_workspace
+from teams_runtime.store.records import DamagedRecord, RecordSummary
+
+
+@click.command("list")
+@json_option
+def list_requests(as_json: bool) -> None:
+    """List the requests of this workspace."""
+    rows = open_store(find_workspace(Path.cwd())).list()
+    if as_json:
+        echo_json({"requests": [_as_dict(row) for row in rows]})
+        return
+    if not rows:
+        echo_line("no requests yet; `teams-runtime run SCOPE` files one")
+    width = max((len(row.request_id) for row in rows), default=0)
+    for row in rows:
+        echo_line(f"{row.request_id:<{width}}  {_told(row)}")
+
+
+def _told(row: RecordSummary | DamagedRecord) -> str:
+    if isinstance(row, DamagedRecord):
+        return f"damaged    {row.reason}"
+    return f"{row.status:<9}  {row.current_role or '-':<18}  {row.seq:>4} events  {clipped(row.scope, 60)}"
+
+
+def _as_dict(row: RecordSummary | DamagedRecord) -> dict[str, Any]:
+    """A damaged record has the status `damaged` and a `reason`; every other row has none."""
+    told = asdict(row) | {"path": str(row.path)}
+    return told | {"status": "damaged"} if isinstance(row, DamagedRecord) else told

@@ -1,0 +1,155 @@
+"""What a person sees while a request is worked on: a live table on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from teams_runtime.telemetry.manifests import CallManifest
+from teams_runtime.workflows.orchestration.request_run import RunObserver
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+
+@dataclass(slots=True)
+class TurnRow:
+    """What is known of one turn while it goes on."""
+
+    role: str
+    step: str
+    visit: int
+    started: float
+    seconds: float | None = None
+    state: str = "working"
+    detail: str = ""
+    prompts: list[CallManifest] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """The step, with its visit where there was more than one."""
+        return self.step if self.visit == 1 else f"{self.step} #{self.visit}"
+
+    def sizes(self) -> str:
+        """The newest prompt's size in characters, and what it would be without the projection where that is more."""
+        if not self.prompts:
+            return ""
+        return size_text(self.prompts[-1].characters, self.prompts[-1].characters_full)
+
+
+def size_text(characters: int, characters_full: int) -> str:
+    """Return a prompt's size for a person.
+
+    >>> size_text(9120, 17340)
+    '9,120 of 17,340'
+    """
+    return f"{characters:,}" if characters == characters_full else f"{characters:,} of {characters_full:,}"
+
+
+class PlainView(RunObserver):
+    """Writes one line for each thing that happens; for logs and pipes.
+
+    Args:
+        stream: where the lines go.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self.rows: list[TurnRow] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.flush()
+
+    def delegated(self, role: str, step: str, visit: int, cause: str) -> None:
+        """Say who begins to work on what."""
+        self.rows.append(TurnRow(role, step, visit, time.monotonic()))
+        self._say(f"{self.rows[-1].label}: {role} works ({cause})")
+
+    def progressed(self, line: str) -> None:
+        """Say what the role does."""
+        if self.rows:
+            self.rows[-1].detail = line
+        self._say(f"  {line}")
+
+    def called(self, manifest: CallManifest) -> None:
+        """Say how large the prompt was and what became of the answer."""
+        self.rows[-1].prompts.append(manifest)
+        events = f"{manifest.included_events} of {manifest.total_events} events"
+        self._say(f"  {manifest.kind} prompt: {self.rows[-1].sizes()} characters, {events}; answer {manifest.outcome}")
+
+    def appended(self, event: Mapping[str, Any]) -> None:
+        """Say what was recorded."""
+        if event["type"] in {"role_report", "turn_failed"} and self.rows:
+            self.rows[-1].state = _outcome(event)
+            self.rows[-1].seconds = time.monotonic() - self.rows[-1].started
+        if event["type"] != "delegated":
+            self._say(f"  {event['seq']}. {event['type']}: {event['summary']}")
+
+    def _say(self, line: str) -> None:
+        print(line.encode("utf-8", "backslashreplace").decode(), file=self._stream, flush=True)
+
+
+class LiveView(PlainView):
+    """Draws one table row a turn and keeps it up to date; for terminals.
+
+    Args:
+        stream: the terminal.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(stream)
+        # Loaded here and not at the top: drawing is the only thing that needs rich, and it takes long to import.
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live: Live = Live(console=Console(file=stream), get_renderable=self._table, refresh_per_second=4)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def _say(self, line: str) -> None:
+        """The table says it already."""
+
+    def _table(self) -> Table:
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name, justify in (("step", "left"), ("role", "left"), ("time", "right"), ("prompt characters", "right")):
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+        table.add_column("state", overflow="ellipsis", no_wrap=True)
+        for row in self.rows:
+            seconds = time.monotonic() - row.started if row.seconds is None else row.seconds
+            state = row.state if row.seconds is not None else f"{row.state}: {row.detail}" if row.detail else row.state
+            table.add_row(row.label, row.role, f"{seconds:.1f} s", row.sizes(), escape(state))
+        return table
+
+
+def _outcome(event: Mapping[str, Any]) -> str:
+    """The state that a turn's last event gives it, in a few words."""
+    payload = event["payload"]
+    if event["type"] == "turn_failed":
+        return f"failed: {payload['kind']}"
+    said = payload.get("verdict") or payload["status"]
+    outcome = (payload.get("transition") or {}).get("outcome")
+    return f"{said}, {outcome}" if outcome == "reopen" else str(said)
+
+
+def view_for(stream: IO[str], *, plain: bool) -> PlainView:
+    """Return the live table for a terminal, plain lines for everything else."""
+    return PlainView(stream) if plain or not stream.isatty() else LiveView(stream)

@@ -1,0 +1,94 @@
+"""`show` tells what became of one request, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from teams_runtime.cli.output import clipped, echo_json, echo_line, echo_text, json_option
+from teams_runtime.cli.service import open_store
+from teams_runtime.shared.errors import InputError
+from teams_runtime.shared.paths import find_workspace
+from teams_runtime.shared.prompt_context import evidence_role
+from teams_runtime.store.records import Record
+
+
+@click.command()
+@click.argument("request_id")
+@click.option(
+    "--events", "span", metavar="A-B", help="Show these events whole, one JSON object a line; A alone is one event."
+)
+@click.option("--role", metavar="ROLE", help="Show only events that are this role's evidence.")
+@json_option
+def show(request_id: str, span: str | None, role: str | None, as_json: bool) -> None:
+    """Show one request: its state, and its events. REQUEST_ID may be shortened while it stays unique."""
+    store = open_store(find_workspace(Path.cwd()))
+    record = store.load(store.resolve(request_id))
+    chosen = list(_chosen(record, span, role))
+    if as_json:
+        echo_json({"head": record.head, "events": [record.events[position] for position in chosen]})
+    elif span is not None or role is not None:
+        for position in chosen:
+            echo_text(record.event_line(position))
+    else:
+        _overview(record)
+
+
+def _chosen(record: Record, span: str | None, role: str | None) -> Iterator[int]:
+    """Yield the positions (0-based) of the wanted events."""
+    first, last = (1, record.seq) if span is None else parse_span(span, record.seq)
+    wanted = None if role is None else role.strip().casefold()
+    for position in range(first - 1, last):
+        if wanted is None or evidence_role(record.events[position]) == wanted:
+            yield position
+
+
+def parse_span(span: str, total: int) -> tuple[int, int]:
+    """Return the first and last event (1-based, both included) that `A-B` or `A` names.
+
+    Raises:
+        InputError: it names no events of a history of `total` events.
+
+    >>> parse_span("3-5", 10)
+    (3, 5)
+    """
+    first, dash, last = span.partition("-")
+    parts = (first, last if dash else first)
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise InputError(f"--events must be A-B or A with whole numbers from 1, got {span!r}")
+    low, high = int(parts[0]), int(parts[1])
+    if not 1 <= low <= high <= total:
+        raise InputError(f"--events must lie within 1-{total}, got {span!r}")
+    return low, high
+
+
+def _overview(record: Record) -> None:
+    head = record.head
+    echo_line(f"request   {record.request_id}")
+    echo_line(f"scope     {clipped(head.get('scope'), 100)}")
+    echo_line(f"status    {clipped(head.get('status'), 40)}")
+    commit, question = head.get("commit"), head.get("question")
+    if isinstance(commit, dict) and commit.get("sha"):
+        echo_line(f"commit    {commit['sha']} on {commit['branch']}")
+    if isinstance(question, dict):
+        echo_line(f"waits for {clipped(question.get('text'), 300)}")
+        echo_line(f"          choices: {', '.join(map(str, question.get('choices') or []))}")
+    echo_line(f"record    {record.path}")
+    echo_line("")
+    for position, event in enumerate(record.events):
+        echo_line(_event_row(position + 1, event))
+    echo_line("")
+    echo_line(f"a whole event: teams-runtime show {record.request_id} --events N")
+    echo_line(f"a prompt:      teams-runtime prompt {record.request_id} --why --at N")
+
+
+def _event_row(number: int, event: Any) -> str:
+    if not isinstance(event, dict):
+        return f"{number:>5}  {clipped(event, 90)}"
+    name = clipped(event.get("type", event.get("event_type")), 16)
+    time = clipped(event.get("timestamp", event.get("created_at")), 24)
+    actor, summary = clipped(event.get("actor"), 18), clipped(event.get("summary"), 80)
+    return f"{number:>5}  {time:<24}  {name:<16}  {actor:<18}  {summary}"

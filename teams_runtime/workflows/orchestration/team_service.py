@@ -1,0 +1,178 @@
+"""Compose the parts of the runtime from one config, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+
+from filelock import FileLock, Timeout
+
+from teams_runtime.git.repository import Repository
+from teams_runtime.providers.base import Provider
+from teams_runtime.providers.scripted import ScriptedProvider, load_script
+from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts
+from teams_runtime.runtime.research_runtime import ResearchRuntime
+from teams_runtime.runtime.version_control_runtime import VersionControlRuntime
+from teams_runtime.shared.errors import ConfigError, InputError
+from teams_runtime.shared.models import ROLES, TeamRuntimeConfig, workspace_path
+from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
+from teams_runtime.store.records import Record, RecordStore
+from teams_runtime.telemetry.manifests import ManifestLog
+from teams_runtime.workflows.orchestration.request_run import RequestRun, RunObserver, RunParts
+from teams_runtime.workflows.roles.texts import RoleTexts, load_texts
+
+MAX_REQUEST_CHARACTERS = 200_000
+"""How long scope and body of one request may be together; longer material belongs into a file of the repository."""
+
+RUNTIMES: Mapping[str, type[RoleRuntime]] = {"research": ResearchRuntime, "version_controller": VersionControlRuntime}
+"""The roles whose turns are run by a runtime of their own; every other role has the base runtime."""
+
+
+class TeamService:
+    """Everything that one workspace needs to work requests, built once from its config.
+
+    Args:
+        paths: the workspace.
+        config: its config.
+        clock: gives the time now, with a time zone.
+        new_id: gives a new unique text of at least four hex digits.
+        environment: the caller's environment variables; children get the allowed part of them.
+
+    Raises:
+        UserError: a part cannot be built: no script for the scripted provider, a charter that cannot be read, a
+            repository that cannot be worked on.
+    """
+
+    def __init__(
+        self,
+        paths: WorkspacePaths,
+        config: TeamRuntimeConfig,
+        *,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        environment: Mapping[str, str],
+    ) -> None:
+        self.paths, self.config = paths, config
+        self._clock, self._new_id, self._environment = clock, new_id, environment
+        self.store = RecordStore(paths, clock=clock, new_id=new_id)
+        self.repository = Repository.open(workspace_path(paths.root, config.repository.path))
+        self.manifests = ManifestLog(paths.telemetry, clock)
+        parts = RuntimeParts(
+            texts=role_texts(paths, config),
+            manifests=self.manifests,
+            config_sha256=hashlib.sha256(config.model_dump_json().encode()).hexdigest(),
+            max_repairs=config.workflow.limits.repairs,
+        )
+        providers: dict[str, Provider] = {
+            name: _provider(name, paths, config) for name in {config.role(role).provider for role in ROLES}
+        }
+        self.runtimes: Mapping[str, RoleRuntime] = {
+            role: RUNTIMES.get(role, RoleRuntime)(
+                role,
+                role_config=config.role(role),
+                provider=providers[config.role(role).provider],
+                parts=parts,
+                prompt_context_config=config.prompt_context,
+            )
+            for role in ROLES
+        }
+
+    def submit(self, scope: str, *, body: str = "", profile: str | None = None) -> Record:
+        """File a request and return its record.
+
+        Raises:
+            InputError: the scope is empty, or scope and body are longer than `MAX_REQUEST_CHARACTERS` together.
+        """
+        check_request_text(scope, body)
+        base = self.repository.head()
+        return self.store.create(
+            self._request_id(scope),
+            scope=scope,
+            body=body,
+            requester="requester",
+            params={"profile": profile or self.config.workflow.profile},
+            sprint_id=self.config.sprint.id,
+            base={"commit": base.commit, "branch": base.branch},
+        )
+
+    def advance(self, request_id: str, observer: RunObserver) -> Record:
+        """Work a request until it is done or waits for a person; return its record.
+
+        Raises:
+            InputError: another process is working on the request.
+        """
+        parts = RunParts(
+            paths=self.paths,
+            config=self.config,
+            store=self.store,
+            runtimes=self.runtimes,
+            repository=self.repository,
+            environment=self._environment,
+            clock=self._clock,
+        )
+        with self._only_runner(request_id):
+            return RequestRun(parts, request_id, observer).advance()
+
+    @contextmanager
+    def _only_runner(self, request_id: str) -> Iterator[None]:
+        folder = self.paths.state / "locks"
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            with FileLock(folder / f"{request_id}.run.lock", timeout=0, mode=0o600):
+                yield
+        except Timeout as error:
+            raise InputError(f"{request_id}: another process is working on this request") from error
+
+    def _request_id(self, scope: str) -> str:
+        ascii_scope = unicodedata.normalize("NFKD", scope[:200]).encode("ascii", "ignore").decode()
+        words = re.findall(r"[a-z0-9]+", ascii_scope.lower())
+        slug = "-".join(words)[:32].strip("-") or "request"
+        return f"{self._clock():%Y%m%d-%H%M%S}-{slug}-{self._new_id()[:4]}"
+
+
+def check_request_text(scope: str, body: str) -> None:
+    """Refuse a request that says nothing or too much.
+
+    Raises:
+        InputError: it does.
+    """
+    if not scope.strip():
+        raise InputError("a request's scope must say what is wanted, got an empty text")
+    size = len(scope) + len(body)
+    if size > MAX_REQUEST_CHARACTERS:
+        raise InputError(
+            f"scope and body must be at most {MAX_REQUEST_CHARACTERS} characters together, got {size}; "
+            "put longer material into a file of the repository and name it"
+        )
+
+
+def role_texts(paths: WorkspacePaths, config: TeamRuntimeConfig) -> RoleTexts:
+    """Return what the roles are told, with the workspace's own charters in place of the built-in ones.
+
+    Raises:
+        ConfigError: a charter file cannot be read as UTF-8 text.
+    """
+    overrides = {}
+    for role in ROLES:
+        charter = config.role(role).charter
+        if charter is None:
+            continue
+        try:
+            overrides[role] = workspace_path(paths.root, charter).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise ConfigError([f"{CONFIG_NAME}: charter of {role}: {charter!r} must be readable: {reason}"]) from error
+    return load_texts(overrides)
+
+
+def _provider(name: str, paths: WorkspacePaths, config: TeamRuntimeConfig) -> Provider:
+    script = config.providers.scripted.script
+    if script is None:
+        raise ConfigError(
+            [f"{CONFIG_NAME}: providers.{name}.script must name a script file while roles use the provider {name!r}"]
+        )
+    return ScriptedProvider(load_script(workspace_path(paths.root, script)))
