@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from teams_runtime.shared.errors import EventRefusedError
-from teams_runtime.shared.event_json import event_json
+from teams_runtime.shared.prompt_context import event_json
 
 Event = dict[str, Any]
 """`id, seq, timestamp, type, actor, summary, payload`; `seq` is given by the store."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from teams_runtime.store.events import Event
+from teams_runtime.store.fold import fold, fold_one
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,5 @@ class Folding:
     """Gives the head after one more event; the same as folding anew, without reading the history."""
 
 
-def own_folding() -> Folding:
-    """Return the folding of this package's own events."""
-    module = importlib.import_module("teams_runtime.store.fold")
-    return Folding(module.fold, getattr(module, "advance", None))
+OWN_FOLDING = Folding(fold, fold_one)
+"""The folding of this package's own events."""

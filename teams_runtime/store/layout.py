@@ -6,8 +6,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from teams_runtime.shared.event_json import event_json
-from teams_runtime.shared.prompt_context import evidence_role
+from teams_runtime.shared.prompt_context import event_json, evidence_role
 from teams_runtime.store.events import to_json
 from teams_runtime.store.index import closing, empty_index
 from teams_runtime.store.scanning import Field, Scan, one_line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,10 @@ class RecordSummary:
     """RFC 3339 UTC; of a record without it, when its file was last changed."""
     updated_at: str
     """RFC 3339 UTC; of a record without it, when its file was last changed."""
-    events: int
+    seq: int
     """How many events there are."""
     native: bool
     """Whether this package made the record."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values."""
-        return asdict(self) | {"path": str(self.path), "damaged": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +52,6 @@ class DamagedRecord:
     """What must hold and what was there."""
     created_at: str
     """RFC 3339 UTC: when the file was last changed."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the row as JSON values."""
-        return {"request_id": self.request_id, "path": str(self.path), "damaged": self.reason}
 
 
 def summarize(path: Path) -> RecordSummary | DamagedRecord:
@@ -98,7 +90,7 @@ def _summary(path: Path, head: Mapping[str, Any], count: int, *, native: bool) -
         current_role=_text(head, "current_role"),
         created_at=created,
         updated_at=_text(head, "updated_at") or created,
-        events=count,
+        seq=count,
         native=native,
     )
 

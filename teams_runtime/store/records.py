@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordNotFoundError
-from teams_runtime.shared.event_json import event_json
 from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.paths import REQUEST_ID, WorkspacePaths, check_request_id
-from teams_runtime.shared.prompt_context import Projection, project_indexed, project_request, select
+from teams_runtime.shared.prompt_context import Projection, event_json, project_indexed, project_request, select
 from teams_runtime.store.appending import Appender
 from teams_runtime.store.events import Event, event_text
-from teams_runtime.store.folding import Folding, own_folding
+from teams_runtime.store.folding import OWN_FOLDING, Folding
 from teams_runtime.store.history import WHOLE_BYTES, Events, IndexedHistory, open_history
 from teams_runtime.store.layout import INDEX_KEY, NOT_HEAD, is_native, lay_out, native_head
 from teams_runtime.store.listing import DamagedRecord, RecordSummary, summarize, timestamp
@@ -36,7 +35,7 @@ class Record:
         data: the whole object; None when `history` has it.
         texts: the text of every event as it stands in the file; empty when the record was not read from one.
         history: the record in its file, of which only what is asked for is read.
-        folding: how `at` finds an older head; None is the package's own way.
+        folding: how `at` finds an older head.
     """
 
     __slots__ = ("_data", "_folding", "_history", "_texts", "path")
@@ -48,7 +47,7 @@ class Record:
         *,
         texts: Sequence[str] = (),
         history: IndexedHistory | None = None,
-        folding: Folding | None = None,
+        folding: Folding = OWN_FOLDING,
     ) -> None:
         self.path = path
         self._data = data if data is not None or history else {}
@@ -128,7 +127,7 @@ class Record:
         if not self.native:
             data = self.data | {"events": events}
         else:
-            folded = (self._folding or own_folding()).fold(events)
+            folded = self._folding.fold(events)
             data = native_head(self.request_id, folded) | {"events": events}
         return Record(self.path, data, texts=texts, folding=self._folding)
 
@@ -181,7 +180,7 @@ class RecordStore:
         clock: gives the time of new events; it must be aware of its zone.
         new_id: gives a new event id that is never used twice.
         lock_timeout_seconds: how long an append waits for another process's append.
-        folding: how the head follows from the events; None is the package's own way.
+        folding: how the head follows from the events.
         disk: where changes of files are made.
         alternate_from: length in bytes from which a record is kept in two copies that are lengthened in turn.
     """
@@ -193,7 +192,7 @@ class RecordStore:
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
         lock_timeout_seconds: float = 30,
-        folding: Folding | None = None,
+        folding: Folding = OWN_FOLDING,
         disk: Disk | None = None,
         alternate_from: int = WHOLE_BYTES,
     ) -> None:
@@ -245,7 +244,7 @@ class RecordStore:
         line = event_text(event, 1)
         self._fresh.discard(event["id"])
         events = [read_value(line)]
-        blob = lay_out(native_head(request_id, self._folded().fold(events)), [line], events, None)
+        blob = lay_out(native_head(request_id, self._folding.fold(events)), [line], events, None)
         make_private_folders(self._paths, self._disk)
         with self._locked(path):
             if path.is_symlink() or path.exists():
@@ -309,7 +308,7 @@ class RecordStore:
             self.load(request_id)
         fresh = event["id"] in self._fresh
         self._fresh.discard(event["id"])
-        appender = Appender(self._folded(), self._disk, self._alternate_from)
+        appender = Appender(self._folding, self._disk, self._alternate_from)
         with self._locked(path):
             history = open_history(path, follow_links=False)
             _check_head(path, history)
@@ -338,9 +337,6 @@ class RecordStore:
             return []
         return [name for name in names if REQUEST_ID.fullmatch(name)]
 
-    def _folded(self) -> Folding:
-        return self._folding or own_folding()
-
     @contextlib.contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
         if not self._paths.locks.is_dir():
@@ -361,10 +357,10 @@ def read_record_file(path: Path) -> Record:
         RecordNotFoundError: there is nothing at `path`.
         RecordDamagedError: it is no record.
     """
-    return _record(path, open_history(path, follow_links=True), None)
+    return _record(path, open_history(path, follow_links=True), OWN_FOLDING)
 
 
-def _record(path: Path, history: IndexedHistory | Scan, folding: Folding | None) -> Record:
+def _record(path: Path, history: IndexedHistory | Scan, folding: Folding) -> Record:
     if isinstance(history, IndexedHistory):
         return Record(path, history=history, folding=folding)
     return Record(path, _data(history), texts=history.event_texts, folding=folding)

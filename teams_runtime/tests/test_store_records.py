@@ -295,8 +295,8 @@ class FindTest(StoreCase):
         good, old = rows["good"], rows["old"]
         if not (isinstance(good, RecordSummary) and isinstance(old, RecordSummary)):
             self.fail("a whole record is listed as damaged")
-        self.assertEqual(("fix sum()", "queued", 1, True), (good.scope, good.status, good.events, good.native))
-        self.assertEqual((2, False, "old"), (old.events, old.native, self.store.list()[-1].request_id))
+        self.assertEqual(("fix sum()", "queued", 1, True), (good.scope, good.status, good.seq, good.native))
+        self.assertEqual((2, False, "old"), (old.seq, old.native, self.store.list()[-1].request_id))
 
     def test_an_empty_workspace_has_an_empty_list(self) -> None:
         """Listing makes nothing."""
