@@ -48,6 +48,11 @@ def spare_path(path: Path) -> Path:
     return path.with_name(f".{path.stem}.spare")
 
 
+def held_path(path: Path) -> Path:
+    """The record's old copy, while two names are exchanged one by one."""
+    return path.with_name(f".{path.stem}.held")
+
+
 def lengthen(path: Path, addition: Addition, disk: Disk) -> None:
     """Append to the record and return when it is on the device; the caller holds the record's lock.
 
@@ -143,7 +148,7 @@ def _exchange(path: Path, spare: Path, disk: Disk) -> None:
     except OSError as error:
         if error.errno not in _NO_EXCHANGE:
             raise
-        held = path.with_name(f".{path.stem}.held")
+        held = held_path(path)
         disk.remove(held)
         disk.link(path, held)
         disk.replace(spare, path)

@@ -33,14 +33,23 @@ def event_text(event: Mapping[str, Any], seq: int) -> str:
     Raises:
         EventRefusedError: a key is missing, unknown or of the wrong type, a value is not JSON, or the text is too long.
     """
-    _check_keys(event, seq)
-    _check_values(event)
+    check_shape(event, seq)
     _check_json(event["payload"])
     stored = {"id": event["id"], "seq": seq} | {key: event[key] for key in _KEYS[1:]}
     text = event_json(stored)
     if len(text) > MAX_EVENT_BYTES:
         _refuse(f"its JSON text is {len(text)} bytes, at most {MAX_EVENT_BYTES} fit; put bulk into an artifact file")
     return text
+
+
+def check_shape(event: Mapping[str, Any], seq: int) -> None:
+    """Check an event's keys and what kind of value each has; what its payload holds is not looked at.
+
+    Raises:
+        EventRefusedError: a key is missing, unknown or of the wrong type, or its `seq` is not the one given.
+    """
+    _check_keys(event, seq)
+    _check_values(event)
 
 
 def to_json(value: object) -> str:

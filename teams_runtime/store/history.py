@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from teams_runtime.shared.errors import RecordConflictError, RecordDamagedError
 from teams_runtime.store.index import Index, Slice, closing_holds, find_index
-from teams_runtime.store.layout import INDEX_KEY
+from teams_runtime.store.layout import NOT_HEAD
 from teams_runtime.store.reading import open_record, parse, read_closing, read_range
 from teams_runtime.store.scanning import Field, Scan, ScanError, read_value, scan
 
@@ -52,8 +52,16 @@ class IndexedHistory:
     @property
     def head(self) -> dict[str, Any]:
         """The head; a new dict on each call."""
-        fields = (*self.fields_before, *self.fields_after)
-        return {field.name: field.value for field in fields if field.name != INDEX_KEY}
+        return dict(self._head)
+
+    @cached_property
+    def _head(self) -> dict[str, Any]:
+        try:
+            before = read_value((self.opening + b"]}").decode("utf-8"))
+            after = read_value((b"{" + self.tail[len(b"\n],") :]).decode("utf-8"))
+        except (ScanError, UnicodeDecodeError) as error:
+            raise RecordDamagedError(self.path, "its head is not JSON; `verify` says where") from error
+        return {name: value for name, value in (before | after).items() if name not in NOT_HEAD}
 
     def texts(self, positions: Sequence[int]) -> list[str]:
         """Return the text of the events at `positions` (0-based, ascending).
@@ -211,8 +219,13 @@ class _Bytes:
         return read_range(self._descriptor, start, end)
 
 
-def open_history(path: Path, *, follow_links: bool) -> IndexedHistory | Scan:
+def open_history(path: Path, *, follow_links: bool, whole_bytes: int = WHOLE_BYTES) -> IndexedHistory | Scan:
     """Return a record's history: by its index when that counts, else the whole record taken apart.
+
+    Args:
+        path: the record file.
+        follow_links: whether `path` itself may be a symbolic link.
+        whole_bytes: up to this length every byte of the file is checked; of a longer one only the end.
 
     Raises:
         RecordNotFoundError: there is nothing at `path`.
@@ -221,7 +234,7 @@ def open_history(path: Path, *, follow_links: bool) -> IndexedHistory | Scan:
     descriptor = open_record(path, follow_links=follow_links)
     try:
         size = os.fstat(descriptor).st_size
-        if size > WHOLE_BYTES:
+        if size > whole_bytes:
             found = read_closing(descriptor, size)
             if found is not None:
                 index, tail = found

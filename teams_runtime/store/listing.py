@@ -13,6 +13,8 @@ from teams_runtime.store.history import IndexedHistory, open_history
 from teams_runtime.store.layout import is_native
 from teams_runtime.store.reading import check_owner
 
+_SLICE = 16_384  # bytes; a longer record is not read whole for one row
+
 
 @dataclass(frozen=True, slots=True)
 class RecordSummary:
@@ -57,7 +59,7 @@ class DamagedRecord:
 def summarize(path: Path) -> RecordSummary | DamagedRecord:
     """Return the row of one record file."""
     try:
-        history = open_history(path, follow_links=False)
+        history = open_history(path, follow_links=False, whole_bytes=_SLICE)
         if isinstance(history, IndexedHistory):
             head, count, native = history.head, history.index.count, True
         else:

@@ -49,6 +49,22 @@ def open_record(path: Path, *, follow_links: bool) -> int:
     return descriptor
 
 
+def read_whole(path: Path, *, follow_links: bool) -> bytes:
+    """Return all bytes of a file that may be a record.
+
+    Raises:
+        RecordNotFoundError: there is nothing at `path`.
+        RecordDamagedError: it is not a regular file, or cannot be read.
+    """
+    descriptor = open_record(path, follow_links=follow_links)
+    try:
+        return read_range(descriptor, 0, os.fstat(descriptor).st_size)
+    except OSError as error:
+        raise RecordDamagedError(path, f"cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
 def parse(path: Path, blob: bytes) -> Scan:
     """Take a record's bytes apart; `path` is only named in errors.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
@@ -15,11 +16,14 @@ from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.paths import REQUEST_ID, WorkspacePaths, check_request_id
 from teams_runtime.shared.prompt_context import Projection, event_json, project_indexed, project_request, select
 from teams_runtime.store.appending import Appender
+from teams_runtime.store.checking import Verdict, verify_file
 from teams_runtime.store.events import Event, event_text
 from teams_runtime.store.folding import OWN_FOLDING, Folding
 from teams_runtime.store.history import WHOLE_BYTES, Events, IndexedHistory, open_history
 from teams_runtime.store.layout import INDEX_KEY, NOT_HEAD, is_native, lay_out, native_head
 from teams_runtime.store.listing import DamagedRecord, RecordSummary, summarize, timestamp
+from teams_runtime.store.moving import arriving, plain_bytes
+from teams_runtime.store.pruning import Footprint, footprint, remove
 from teams_runtime.store.reading import check_owner
 from teams_runtime.store.scanning import Scan, ScanError, one_line, read_value
 from teams_runtime.store.writing import Disk, make_private_folders, publish, record_lock
@@ -237,7 +241,7 @@ class RecordStore:
             RecordError: the file cannot be written.
             WorkspaceError: the folders cannot be made.
         """
-        path = self._paths.record(request_id)
+        check_request_id(request_id)
         payload = {"scope": scope, "body": body, "requester": requester, "params": dict(params),
                    "sprint_id": sprint_id, "base": dict(base)}  # fmt: skip
         event = self.new_event("created", actor=requester, summary=_first_line(scope), payload=payload)
@@ -245,12 +249,7 @@ class RecordStore:
         self._fresh.discard(event["id"])
         events = [read_value(line)]
         blob = lay_out(native_head(request_id, self._folding.fold(events)), [line], events, None)
-        make_private_folders(self._paths, self._disk)
-        with self._locked(path):
-            if path.is_symlink() or path.exists():
-                raise InputError(f"request {request_id!r} exists already: {path}")
-            publish(path, blob, self._disk, new=True)
-            return self._read(path)
+        return self._place(request_id, blob)
 
     def load(self, request_id: str) -> Record:
         """Return a record; nothing is changed on disk.
@@ -329,6 +328,68 @@ class RecordStore:
         rows = [summarize(self._paths.requests / f"{one}.json") for one in self._ids()]
         return sorted(rows, key=lambda row: (row.created_at, row.request_id), reverse=True)
 
+    def verify(self, request_id: str) -> Verdict:
+        """Return everything that is wrong with a record; nothing on disk is changed.
+
+        Raises:
+            RecordNotFoundError: there is no such record; ids that look alike are named.
+        """
+        path = self._paths.record(request_id)
+        if not os.path.lexists(path):
+            self.load(request_id)
+        return verify_file(path, self._folding, in_store=True)
+
+    def plain_bytes(self, request_id: str) -> bytes:
+        """Return a record as a plain JSON file, to be kept or carried elsewhere; see `take_in`.
+
+        Raises:
+            RecordNotFoundError: there is no such record; ids that look alike are named.
+            RecordDamagedError: the file is no record.
+        """
+        return plain_bytes(self.load(request_id).path)
+
+    def take_in(self, file: Path, request_id: str | None = None) -> Record:
+        """Make a record of a plain file and return it when it is on the device.
+
+        Args:
+            file: the file; see `moving.arriving` for what it must be.
+            request_id: the id, for a file that holds none; None takes the file's name.
+
+        Raises:
+            InputError: the id cannot be used, is another one than the file's, or is taken.
+            RecordError: the file cannot be read, is not sound, or the record cannot be written.
+        """
+        name, blob = arriving(file, request_id, self._folding)
+        return self._place(name, blob)
+
+    def footprint(self, request_id: str) -> Footprint:
+        """Return what `remove` would take away."""
+        return footprint(self._paths, check_request_id(request_id))
+
+    def remove(self, request_id: str) -> Footprint:
+        """Remove a record, damaged or not, with all that `footprint` names; return what went.
+
+        Raises:
+            RecordNotFoundError: there is no such record.
+            RecordError: another process writes it, or a file cannot be removed.
+        """
+        path = self._paths.record(request_id)
+        if not os.path.lexists(path):
+            self.load(request_id)
+        with self._locked(path):
+            gone = footprint(self._paths, request_id)
+            remove(self._paths, request_id, self._disk)
+        return gone
+
+    def _place(self, request_id: str, blob: bytes) -> Record:
+        path = self._paths.record(request_id)
+        make_private_folders(self._paths, self._disk)
+        with self._locked(path):
+            if os.path.lexists(path):
+                raise InputError(f"request {request_id!r} exists already: {path}")
+            publish(path, blob, self._disk, new=True)
+            return self._read(path)
+
     def _ids(self) -> Sequence[str]:
         """Every id that has a file, sorted; drafts and foreign names are passed over."""
         try:
@@ -375,10 +436,7 @@ def _data(found: Scan) -> dict[str, Any]:
 
 
 def _check_head(path: Path, history: IndexedHistory | Scan) -> None:
-    if isinstance(history, Scan):
-        check_owner(path, history.data)
-    else:
-        check_owner(path, {field.name: field.value for field in history.fields_before})
+    check_owner(path, history.data if isinstance(history, Scan) else history.head)
 
 
 def _value(path: Path, line: str) -> Any:

@@ -75,6 +75,7 @@ def read_integer(spelled: str) -> int:
     return int(Decimal(spelled))
 
 
+_PLAIN_VALUES = json.JSONDecoder()
 _VALUES = json.JSONDecoder(parse_int=read_integer)
 
 
@@ -84,6 +85,10 @@ def read_value(text: str) -> Any:
     Raises:
         ScanError: the text is no JSON value.
     """
+    try:
+        return _PLAIN_VALUES.decode(text)
+    except (ValueError, RecursionError):  # not JSON, or an integer longer than Python converts by itself
+        pass
     try:
         return _VALUES.decode(text)
     except (json.JSONDecodeError, RecursionError) as error:

@@ -192,6 +192,11 @@ def _try_lock(path: Path, descriptor: int) -> bool:
         return False
 
 
+def draft_path(path: Path) -> Path:
+    """The record's next version, while it is written."""
+    return path.with_name(f".{path.stem}.draft")
+
+
 def publish(path: Path, blob: bytes, disk: Disk, *, new: bool) -> None:
     """Put a whole record in place in one step and return when it is on the device; the caller holds the record's lock.
 
@@ -204,7 +209,7 @@ def publish(path: Path, blob: bytes, disk: Disk, *, new: bool) -> None:
     Raises:
         RecordError: a system call failed; what was at `path` before still is, or already is the new record.
     """
-    draft = path.with_name(f".{path.stem}.draft")
+    draft = draft_path(path)
     try:
         disk.remove(draft)
         _write_file(draft, blob, disk)
