@@ -15,6 +15,9 @@ from teams_runtime.shared.paths import find_workspace
 from teams_runtime.shared.prompt_context import evidence_role
 from teams_runtime.store.records import Record
 
+OVERVIEW_EVENTS = 200
+"""How many of the newest events the overview lists; older ones are asked for by `--events`."""
+
 
 @click.command()
 @click.argument("request_id")
@@ -79,8 +82,11 @@ def _overview(record: Record) -> None:
             echo_line(f"          {program()} answer {record.request_id} {choice}")
     echo_line(f"record    {record.path}")
     echo_line("")
-    for position, event in enumerate(record.events):
-        echo_line(_event_row(position + 1, event))
+    first = max(0, record.seq - OVERVIEW_EVENTS)
+    if first:
+        echo_line(f"{first:>5}  earlier events: {program()} show {record.request_id} --events 1-{first}")
+    for number, event in enumerate(record.events[first:], first + 1):
+        echo_line(_event_row(number, event))
     echo_line("")
     echo_line(f"a whole event: {program()} show {record.request_id} --events N")
     echo_line(f"a prompt:      {program()} prompt {record.request_id} --why --at N")

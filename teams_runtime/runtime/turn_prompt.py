@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teams_runtime.shared.models import PromptContextRuntimeConfig
-from teams_runtime.shared.prompt_context import Projection, project_request
+from teams_runtime.shared.prompt_context import Projection, project_indexed
 from teams_runtime.store.records import Record
 from teams_runtime.workflows.roles.contract import PromptKind
 from teams_runtime.workflows.roles.prompt import PromptInput, RejectedAnswer, build_prompt
@@ -73,16 +73,19 @@ class TurnPrompts:
     def __init__(self, turn: Turn, texts: RoleTexts, config: PromptContextRuntimeConfig) -> None:
         self.turn = turn
         self.texts = texts
-        self.projection = _project(turn.record, config)
-        self._everything = (
-            _project(turn.record, config.model_copy(update={"enabled": False})) if self.projection.compacted else None
-        )
+        self.projection = turn.record.project(config)
+        self._outline = _outline(turn.record) if self.projection.compacted else None
 
     def build(self, kind: PromptKind, rejected: RejectedAnswer | None = None) -> TurnPrompt:
         """Return the prompt of one kind; a repair needs the answer that was rejected."""
         text = self._text(kind, self.projection, rejected)
-        full = len(text) if self._everything is None else len(self._text(kind, self._everything, rejected))
+        full = len(text) if self._outline is None else self._full_size(kind, self._outline, rejected)
         return TurnPrompt(kind=kind, text=text, projection=self.projection, characters_full=full)
+
+    def _full_size(self, kind: PromptKind, outline: Projection, rejected: RejectedAnswer | None) -> int:
+        """Return how long the prompt with every event is, without building it: a history can be huge."""
+        line_breaks = self.projection.total_events - 1
+        return len(self._text(kind, outline, rejected)) + self.turn.record.event_characters + line_breaks
 
     def _text(self, kind: PromptKind, projection: Projection, rejected: RejectedAnswer | None) -> str:
         turn = self.turn
@@ -100,5 +103,13 @@ class TurnPrompts:
         )
 
 
-def _project(record: Record, config: PromptContextRuntimeConfig) -> Projection:
-    return project_request(record.data, config, stored_lines=record.event_line)
+def _outline(record: Record) -> Projection:
+    """Return a projection that gives the prompt with every event but for their text: one empty line stands for all.
+
+    The one event is that of the newest result, so that the head is rendered as beside the whole history.
+    """
+    result = record.head.get("result")
+    seq = result.get("seq") if isinstance(result, dict) else None
+    newest = record.events[seq - 1] if isinstance(seq, int) and 1 <= seq <= record.seq else None
+    whole = PromptContextRuntimeConfig(enabled=False)
+    return project_indexed(record.head, 1, {}, lambda _: newest, whole, stored_lines=lambda _: "")
