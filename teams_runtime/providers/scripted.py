@@ -249,8 +249,10 @@ def _edit(place: Path, edit: WriteAction | ReplaceAction | DeleteAction) -> None
 
 
 def _is_replaced(text: str, edit: ReplaceAction) -> bool:
-    """Return whether the replacement was made before: the new text is there, and the old one only inside it."""
-    return bool(edit.new) and edit.new in text and edit.old not in text.replace(edit.new, "")
+    """Return whether the replacement was made before: the new text is there, and the old one at most inside it."""
+    return (
+        edit.new != "" and edit.new in text and text.count(edit.old) == text.count(edit.new) * edit.new.count(edit.old)
+    )
 
 
 def _unusable(message: str) -> ProviderError:

@@ -141,12 +141,19 @@ class ActionTest(ScriptCase):
         self.assertEqual(["edits new folder/a.txt"] * 3, self.seen)
 
     def test_a_replacement_that_was_made_before_is_not_made_again(self) -> None:
-        """Also when the new text holds the old one, so that a turn that is done again adds nothing twice."""
-        action = {"replace": {"path": "a.txt", "old": "b\n", "new": "b\nc\n"}}
-        (self.worktree / "a.txt").write_text("a\nb\n", encoding="utf-8")
-        for _ in range(3):
-            self.do(action)
-        self.assertEqual("a\nb\nc\n", self.text("a.txt"))
+        """Also when one of the two texts holds the other, so that a turn that is done again adds nothing twice."""
+        cases = (
+            ("ab", "b", "bc", "abc"),
+            ("abc", "bc", "b", "ab"),
+            ("ab b!", "b!", "b", "ab b"),
+            ("ab", "b", "c", "ac"),
+        )
+        for before, old, new, after in cases:
+            (self.worktree / "a.txt").write_text(before, encoding="utf-8")
+            for _ in range(3):
+                with self.subTest(before=before, old=old, new=new):
+                    self.do({"replace": {"path": "a.txt", "old": old, "new": new}})
+                    self.assertEqual(after, self.text("a.txt"))
 
     def test_the_old_text_must_stand_once(self) -> None:
         """Otherwise nobody knows what was meant; the text itself is not repeated in the error."""
