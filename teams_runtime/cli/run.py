@@ -101,6 +101,7 @@ def outcome_lines(record: Record) -> list[str]:
     lines = [f"request {told['request_id']}: {told['status']}, {told['events']} events"]
     if told["commit"]:
         lines.append(f"commit  {told['commit']} on {told['branch']}")
+        lines.append(f"take it over: git merge {told['branch']}")
     if told["question"]:
         lines.append(f"waits for a person: {told['question']}")
         lines += [

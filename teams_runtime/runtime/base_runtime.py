@@ -71,7 +71,7 @@ class TurnFailure:
     Attributes:
         kind: why.
         remedy: one line that says what the user should do next.
-        issues: the last answer's contract issues; empty unless `kind` is `contract`.
+        issues: the contract issues of the turn's last refused answer; empty when none was refused.
         spent: what the turn used all the same.
     """
 
@@ -159,20 +159,27 @@ class RoleRuntime:
                 reply = call.run(progress)
             except ProviderError as error:
                 watch(call.manifest(str(error.kind), None))
-                return TurnFailure(error.kind, f"{error}; {error.remedy}", spent.plus(Usage(), call.seconds))
+                issues = rejected.issues if rejected else ()
+                return TurnFailure(error.kind, f"{error}; {error.remedy}", spent.plus(Usage(), call.seconds), issues)
             spent, session = spent.plus(reply.usage, call.seconds), reply.session_id
             denials += reply.denials
             try:
-                result = self._parse(turn, reply.text)
+                result = self._settled(self._parse(turn, reply.text))
             except ContractError as error:
                 rejected = _rejected(reply.text, error)
                 rejected_answers.save(turn.record.seq, attempt, rejected)
                 watch(call.manifest("rejected", reply))
+                for issue in error.issues:
+                    progress(f"refused: {issue}")
                 continue
             watch(call.manifest("ok", reply))
             return TurnReport(result, spent, denials)
         remedy = "read the answer's issues, then let the role try again or stop the request"
         return TurnFailure(FailureKind.CONTRACT, remedy, spent, rejected.issues if rejected else ())
+
+    def _settled(self, result: RoleResult) -> RoleResult:
+        """Return the result as it is recorded; a runtime may add what it knows itself."""
+        return result
 
     def _parse(self, turn: Turn, text: str) -> RoleResult:
         return parse_answer(

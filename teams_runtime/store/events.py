@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from teams_runtime.shared.errors import EventRefusedError
+from teams_runtime.shared.prompt_context import event_json
 
 Event = dict[str, Any]
 """`id, seq, timestamp, type, actor, summary, payload`; `seq` is given by the store."""
@@ -32,14 +33,23 @@ def event_text(event: Mapping[str, Any], seq: int) -> str:
     Raises:
         EventRefusedError: a key is missing, unknown or of the wrong type, a value is not JSON, or the text is too long.
     """
-    _check_keys(event, seq)
-    _check_values(event)
+    check_shape(event, seq)
     _check_json(event["payload"])
     stored = {"id": event["id"], "seq": seq} | {key: event[key] for key in _KEYS[1:]}
-    text = to_json(stored)
+    text = event_json(stored)
     if len(text) > MAX_EVENT_BYTES:
         _refuse(f"its JSON text is {len(text)} bytes, at most {MAX_EVENT_BYTES} fit; put bulk into an artifact file")
     return text
+
+
+def check_shape(event: Mapping[str, Any], seq: int) -> None:
+    """Check an event's keys and what kind of value each has; what its payload holds is not looked at.
+
+    Raises:
+        EventRefusedError: a key is missing, unknown or of the wrong type, or its `seq` is not the one given.
+    """
+    _check_keys(event, seq)
+    _check_values(event)
 
 
 def to_json(value: object) -> str:
@@ -57,7 +67,11 @@ def same_content(stored: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
 
 
 def _without_seq(event: Mapping[str, Any]) -> str:
-    return json.dumps({key: value for key, value in event.items() if key != "seq"}, sort_keys=True)
+    rest = {key: event[key] for key in sorted(event) if key != "seq"}
+    try:
+        return json.dumps(rest, sort_keys=True)
+    except (ValueError, RecursionError):  # a longer number or a deeper nesting than the fast way takes
+        return event_json(rest)
 
 
 def _refuse(reason: str) -> NoReturn:

@@ -8,36 +8,20 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from teams_runtime.shared.errors import RecordDamagedError, RecordNotFoundError
+from teams_runtime.store.index import Index, closing_holds, find_index
+from teams_runtime.store.layout import is_native
 from teams_runtime.store.scanning import Scan, ScanError, scan
 
+_BLOCK = 16_384
+_LARGEST_CLOSING = 8 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
           stat.S_IFBLK: "a device"}  # fmt: skip
-
-
-def read_bytes(path: Path, *, follow_links: bool) -> bytes:
-    """Return the whole file.
-
-    Args:
-        path: the file.
-        follow_links: whether `path` itself may be a symbolic link.
-
-    Raises:
-        RecordNotFoundError: there is nothing at `path`.
-        RecordDamagedError: it is not a regular file, is empty, or cannot be read.
-    """
-    descriptor = open_record(path, follow_links=follow_links)
-    try:
-        with os.fdopen(descriptor, "rb") as file:
-            blob = file.read()
-    except OSError as error:
-        raise RecordDamagedError(path, f"cannot be read: {error.strerror}") from error
-    if not blob:
-        raise RecordDamagedError(path, "the file is empty, a record must be a JSON object")
-    return blob
 
 
 def open_record(path: Path, *, follow_links: bool) -> int:
@@ -65,30 +49,86 @@ def open_record(path: Path, *, follow_links: bool) -> int:
     return descriptor
 
 
+def read_whole(path: Path, *, follow_links: bool) -> bytes:
+    """Return all bytes of a file that may be a record.
+
+    Raises:
+        RecordNotFoundError: there is nothing at `path`.
+        RecordDamagedError: it is not a regular file, or cannot be read.
+    """
+    descriptor = open_record(path, follow_links=follow_links)
+    try:
+        return read_range(descriptor, 0, os.fstat(descriptor).st_size)
+    except OSError as error:
+        raise RecordDamagedError(path, f"cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
 def parse(path: Path, blob: bytes) -> Scan:
     """Take a record's bytes apart; `path` is only named in errors.
+
+    NaN and the infinities are passed in foreign records, as Python's own programs write them; in a record of this
+    package they are damage.
 
     Raises:
         RecordDamagedError: they are not one JSON object in UTF-8.
     """
+    if not blob:
+        raise RecordDamagedError(path, "the file is empty, a record must be a JSON object")
     if blob.startswith(_BOM):
         raise RecordDamagedError(path, "starts with a byte order mark; save it as UTF-8 without one")
     try:
-        return scan(blob.decode("utf-8"))
+        found = scan(blob.decode("utf-8"))
     except UnicodeDecodeError as error:
         bad = " ".join(f"{byte:02x}" for byte in blob[error.start : error.start + 4])
         raise RecordDamagedError(path, f"is not UTF-8: byte {error.start} starts with {bad}") from error
     except ScanError as error:
         raise RecordDamagedError(path, str(error)) from error
+    if found.constant is not None and is_native(found.data):
+        raise RecordDamagedError(path, found.constant)
+    return found
 
 
-def check_owner(path: Path, scan_: Scan) -> None:
+def read_range(descriptor: int, start: int, end: int) -> bytes:
+    """Return the bytes of an open file from `start` to before `end`; fewer when the file is shorter."""
+    parts = []
+    while start < end:
+        part = os.pread(descriptor, end - start, start)
+        if not part:
+            break
+        parts.append(part)
+        start += len(part)
+    return b"".join(parts)
+
+
+def read_closing(descriptor: int, size: int) -> tuple[Index, bytes] | None:
+    """Return the index of an open file and everything after its newest event; None when there is none that counts.
+
+    Args:
+        descriptor: the file.
+        size: its length in bytes.
+    """
+    length = _BLOCK
+    while True:
+        block = read_range(descriptor, max(0, size - length), size)
+        index = find_index(block, size)
+        if index is not None or length >= min(size, _LARGEST_CLOSING):
+            break
+        length *= 8
+    if index is None:
+        return None
+    begin = size - len(block)
+    tail = block[index.end - begin :] if index.end >= begin else read_range(descriptor, index.end, size)
+    return (index, tail) if closing_holds(tail) else None
+
+
+def check_owner(path: Path, data: Mapping[str, Any]) -> None:
     """Check that a record in a store is the one that its file name says.
 
     Raises:
         RecordDamagedError: its `request_id` is not the file's name; a foreign record may have none.
     """
-    data = scan_.data
     if "request_id" in data and data["request_id"] != path.stem:
         shown = repr(data["request_id"])
         shown = shown if len(shown) <= 60 else shown[:60] + "…"

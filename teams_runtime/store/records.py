@@ -3,68 +3,96 @@
 from __future__ import annotations
 
 import builtins
-import importlib
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from teams_runtime.shared.errors import (
-    EventRefusedError,
-    InputError,
-    RecordConflictError,
-    RecordDamagedError,
-    RecordError,
-    RecordNotFoundError,
-)
+from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordNotFoundError
+from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.paths import REQUEST_ID, WorkspacePaths, check_request_id
-from teams_runtime.store.events import Event, event_text, same_content
-from teams_runtime.store.layout import NOT_HEAD, SCHEMA, render
-from teams_runtime.store.reading import check_owner, parse, read_bytes
-from teams_runtime.store.scanning import Scan, one_line
-from teams_runtime.store.writing import Disk, confirm, make_private_folders, publish, record_lock
+from teams_runtime.shared.prompt_context import Projection, event_json, project_indexed, project_request, select
+from teams_runtime.store.appending import Appender
+from teams_runtime.store.checking import Verdict, verify_file
+from teams_runtime.store.events import Event, event_text
+from teams_runtime.store.folding import OWN_FOLDING, Folding
+from teams_runtime.store.history import WHOLE_BYTES, Events, IndexedHistory, open_history
+from teams_runtime.store.layout import INDEX_KEY, NOT_HEAD, is_native, lay_out, native_head
+from teams_runtime.store.listing import DamagedRecord, RecordSummary, summarize, timestamp
+from teams_runtime.store.moving import arriving, plain_bytes
+from teams_runtime.store.pruning import Footprint, footprint, remove
+from teams_runtime.store.reading import check_owner
+from teams_runtime.store.scanning import Scan, ScanError, one_line, read_value
+from teams_runtime.store.writing import Disk, make_private_folders, publish, record_lock
 
-Fold = Callable[[Sequence[Event]], dict[str, Any]]
-"""The head as a pure function of the events."""
+__all__ = ["DamagedRecord", "Record", "RecordStore", "RecordSummary", "read_record_file"]
 
 
-def default_fold() -> Fold:
-    """Return the fold of this package's own events."""
-    found: Fold = importlib.import_module("teams_runtime.store.fold").fold
-    return found
-
-
-@dataclass(frozen=True)
 class Record:
-    """One record as it was read; a value, it does not follow the file."""
+    """One record as it was read; a value, it does not follow the file.
 
-    path: Path
-    """The record file."""
-    data: dict[str, Any]
-    """The whole object as it is stored; unknown fields included."""
-    texts: tuple[str, ...] = field(default=(), repr=False, compare=False)
-    """The text of every event as it stands in the file; empty when the record was not read from one."""
-    fold: Fold | None = field(default=None, repr=False, compare=False)
-    """The fold that `at` uses; `None` is the package's own."""
+    Args:
+        path: the record file.
+        data: the whole object; None when `history` has it.
+        texts: the text of every event as it stands in the file; empty when the record was not read from one.
+        history: the record in its file, of which only what is asked for is read.
+        folding: how `at` finds an older head.
+    """
+
+    __slots__ = ("_data", "_folding", "_history", "_texts", "path")
+
+    def __init__(
+        self,
+        path: Path,
+        data: dict[str, Any] | None = None,
+        *,
+        texts: Sequence[str] = (),
+        history: IndexedHistory | None = None,
+        folding: Folding = OWN_FOLDING,
+    ) -> None:
+        self.path = path
+        self._data = data if data is not None or history else {}
+        self._texts = texts
+        self._history = history
+        self._folding = folding
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The whole object, unknown fields included, without the store's own index; a long history is read whole.
+
+        Raises:
+            RecordDamagedError: the file is damaged in a place that had not been looked at.
+            RecordConflictError: another program changed a long record's file since it was opened.
+        """
+        if self._data is None:
+            if self._history is None:
+                return {}
+            found = self._history.whole()
+            self._data, self._texts = _data(found), found.event_texts
+        return self._data
 
     @property
     def request_id(self) -> str:
         """The record's own request id, else the file's name; not checked in a foreign record."""
-        stored = self.data.get("request_id")
+        stored = self.head.get("request_id")
         return stored if isinstance(stored, str) else self.path.stem
 
     @property
-    def events(self) -> list[Any]:
-        """The events in order; none when they are missing, null or not a list."""
+    def events(self) -> Sequence[Any]:
+        """The events in order; none when they are missing, null or not a list. A long history is read as asked for."""
+        if self._data is None and self._history is not None:
+            return Events(self._history)
         stored = self.data.get("events")
         return stored if isinstance(stored, list) else []
 
     @property
     def head(self) -> dict[str, Any]:
         """Every field but `events` and the store's bookkeeping; a new dict on each call."""
+        if self._data is None and self._history is not None:
+            return self._history.head
         return {key: value for key, value in self.data.items() if key not in NOT_HEAD}
 
     @property
@@ -75,7 +103,14 @@ class Record:
     @property
     def native(self) -> bool:
         """Whether this package made the record, so that it can be folded and lengthened."""
-        return _is_native(self.data)
+        return self._data is None or is_native(self._data)
+
+    @property
+    def event_characters(self) -> int:
+        """How many characters all event lines have together, without line breaks."""
+        if self._data is None and self._history is not None:
+            return self._history.index.characters
+        return sum(len(self.event_line(position)) for position in range(self.seq))
 
     def at(self, seq: int) -> Record:
         """Return the record as it stood after event `seq`; a foreign record keeps its head, nobody knows the older one.
@@ -86,15 +121,19 @@ class Record:
         Raises:
             InputError: there is no such event.
         """
-        if not 0 <= seq <= self.seq:
-            raise InputError(f"{self.path}: there is no event {seq}, the record has events 1 to {self.seq}")
-        events = self.events[:seq]
+        total = self.seq
+        if not 0 <= seq <= total:
+            raise InputError(f"{self.path}: there is no event {seq}, the record has events 1 to {total}")
+        if self._data is None and seq == total:
+            return self
+        texts = self._history.texts(range(seq)) if self._data is None and self._history else self._texts[:seq]
+        events = [read_value(text) for text in texts] if self._data is None else list(self.events[:seq])
         if not self.native:
             data = self.data | {"events": events}
         else:
-            folded = (self.fold or default_fold())(events)
-            data = {**_native_head(self.request_id, folded), "events": events}
-        return Record(self.path, data, self.texts[:seq], self.fold)
+            folded = self._folding.fold(events)
+            data = native_head(self.request_id, folded) | {"events": events}
+        return Record(self.path, data, texts=texts, folding=self._folding)
 
     def event_line(self, position: int) -> str:
         """Return the JSON text of one event on one line, as it is spelled in the file.
@@ -102,47 +141,39 @@ class Record:
         Args:
             position: 0-based, as in the list of events.
         """
-        if position < len(self.texts):
-            return one_line(self.texts[position])
-        return json.dumps(self.events[position], ensure_ascii=True, separators=(",", ":"))
+        if self._data is None and self._history is not None:
+            return self._history.texts([range(self.seq)[position]])[0]
+        if -len(self._texts) <= position < len(self._texts):
+            return one_line(self._texts[position])
+        return event_json(self.events[position])
 
+    def project(self, config: PromptContextRuntimeConfig | None = None) -> Projection:
+        """Return what prompts show of the record; of a long history only the selected events are read.
 
-@dataclass(frozen=True, slots=True)
-class RecordSummary:
-    """One row of a list of records."""
+        Args:
+            config: the caps; None means the defaults.
+        """
+        if self._data is None and self._history is not None:
+            with contextlib.suppress(RecordDamagedError):  # an index that lies is no reason to fail: take it all apart
+                return self._project_slices(self._history, config or PromptContextRuntimeConfig())
+        return project_request(self.data, config, stored_lines=self.event_line)
 
-    request_id: str
-    """The request id."""
-    path: Path
-    """The record file."""
-    scope: str
-    """What was asked for; empty when a foreign record has none."""
-    status: str
-    """`queued`, `running`, `waiting`, `completed`, `failed`, `cancelled`, or a foreign record's own word."""
-    current_role: str | None
-    """The role whose turn it is."""
-    created_at: str
-    """RFC 3339 UTC; of a record without it, when its file was last changed."""
-    updated_at: str
-    """RFC 3339 UTC; of a record without it, when its file was last changed."""
-    seq: int
-    """How many events there are."""
-    native: bool
-    """Whether this package made the record."""
+    def _project_slices(self, history: IndexedHistory, config: PromptContextRuntimeConfig) -> Projection:
+        index = history.index
+        positions = select(index.count, index.newest(), config).positions
+        lines = dict(zip(positions, history.texts(positions), strict=True))
+        values = {position: _value(self.path, line) for position, line in lines.items()}
+        return project_indexed(
+            self.head, index.count, index.newest(), values.__getitem__, config, stored_lines=lines.__getitem__
+        )
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Record) and (self.path, self.data) == (other.path, other.data)
 
-@dataclass(frozen=True, slots=True)
-class DamagedRecord:
-    """One row of a list of records whose file cannot be read."""
+    __hash__ = None  # type: ignore[assignment]
 
-    request_id: str
-    """The file's name without its ending."""
-    path: Path
-    """The file."""
-    reason: str
-    """What must hold and what was there."""
-    created_at: str
-    """RFC 3339 UTC: when the file was last changed."""
+    def __repr__(self) -> str:
+        return f"Record({str(self.path)!r}, {self.seq} events)"
 
 
 class RecordStore:
@@ -153,8 +184,9 @@ class RecordStore:
         clock: gives the time of new events; it must be aware of its zone.
         new_id: gives a new event id that is never used twice.
         lock_timeout_seconds: how long an append waits for another process's append.
-        fold: the head as a function of the events; `None` is the package's own.
+        folding: how the head follows from the events.
         disk: where changes of files are made.
+        alternate_from: length in bytes from which a record is kept in two copies that are lengthened in turn.
     """
 
     def __init__(
@@ -164,20 +196,25 @@ class RecordStore:
         clock: Callable[[], datetime],
         new_id: Callable[[], str],
         lock_timeout_seconds: float = 30,
-        fold: Fold | None = None,
+        folding: Folding = OWN_FOLDING,
         disk: Disk | None = None,
+        alternate_from: int = WHOLE_BYTES,
     ) -> None:
         self._paths = paths
         self._clock = clock
         self._new_id = new_id
         self._timeout = lock_timeout_seconds
-        self._fold = fold
+        self._folding = folding
         self._disk = disk or Disk()
+        self._alternate_from = alternate_from
+        self._fresh: set[str] = set()  # ids drawn here and not used yet
 
     def new_event(self, type: str, *, actor: str, summary: str, payload: Mapping[str, Any]) -> Event:  # noqa: A002
         """Return an event with a new id and the time of now; `append` gives it its number."""
+        event_id = self._new_id()
+        self._fresh.add(event_id)
         return {
-            "id": self._new_id(),
+            "id": event_id,
             "timestamp": timestamp(self._clock()),
             "type": type,
             "actor": actor,
@@ -204,18 +241,15 @@ class RecordStore:
             RecordError: the file cannot be written.
             WorkspaceError: the folders cannot be made.
         """
-        path = self._paths.record(request_id)
+        check_request_id(request_id)
         payload = {"scope": scope, "body": body, "requester": requester, "params": dict(params),
                    "sprint_id": sprint_id, "base": dict(base)}  # fmt: skip
         event = self.new_event("created", actor=requester, summary=_first_line(scope), payload=payload)
         line = event_text(event, 1)
-        head = self._head(request_id, [json.loads(line)])
-        make_private_folders(self._paths, self._disk)
-        with self._lock(path):
-            if path.is_symlink() or path.exists():
-                raise InputError(f"request {request_id!r} exists already: {path}")
-            publish(path, render(head, [line]), self._disk, new=True)
-            return self._read(path)
+        self._fresh.discard(event["id"])
+        events = [read_value(line)]
+        blob = lay_out(native_head(request_id, self._folding.fold(events)), [line], events, None)
+        return self._place(request_id, blob)
 
     def load(self, request_id: str) -> Record:
         """Return a record; nothing is changed on disk.
@@ -269,34 +303,92 @@ class RecordStore:
         """
         line = event_text(event, expected_seq + 1)
         path = self._paths.record(request_id)
-        self.load(request_id)
-        make_private_folders(self._paths, self._disk)
-        with self._lock(path):
-            kept = self._scan(path)
-            record = self._record(path, kept)
-            _check_can_grow(record)
-            if self._is_stored(record, event):
-                confirm(path, self._disk)
-                return record
-            if record.seq != expected_seq:
-                raise RecordConflictError(path, f"has {record.seq} events, the caller had seen {expected_seq}")
-            head = self._head(request_id, [*record.events, json.loads(line)])
-            lines = [*(one_line(text) for text in kept.event_texts), line]
-            publish(path, render(head, lines, kept), self._disk, new=False)
-            return self._read(path)
+        if not path.exists():
+            self.load(request_id)
+        fresh = event["id"] in self._fresh
+        self._fresh.discard(event["id"])
+        appender = Appender(self._folding, self._disk, self._alternate_from)
+        with self._locked(path):
+            history = open_history(path, follow_links=False)
+            _check_head(path, history)
+            history = appender.add(path, history, line, expected_seq, fresh=fresh)
+        return Record(path, history=history, folding=self._folding)
+
+    def project(self, request_id: str, config: PromptContextRuntimeConfig | None = None) -> Projection:
+        """Return what prompts show of a record; see `Record.project`.
+
+        Raises:
+            RecordNotFoundError: there is no such record.
+            RecordDamagedError: the file is no record.
+        """
+        return self.load(request_id).project(config)
 
     def list(self) -> builtins.list[RecordSummary | DamagedRecord]:
         """Return a row for every record file, newest request first; a damaged file is a row of its own."""
-        rows = [self._row(self._paths.requests / f"{one}.json") for one in self._ids()]
+        rows = [summarize(self._paths.requests / f"{one}.json") for one in self._ids()]
         return sorted(rows, key=lambda row: (row.created_at, row.request_id), reverse=True)
 
-    def _row(self, path: Path) -> RecordSummary | DamagedRecord:
-        changed = _changed_at(path)
-        try:
-            record = self._read(path)
-        except RecordError as error:
-            return DamagedRecord(path.stem, path, error.reason, changed)
-        return _summary(record, changed)
+    def verify(self, request_id: str) -> Verdict:
+        """Return everything that is wrong with a record; nothing on disk is changed.
+
+        Raises:
+            RecordNotFoundError: there is no such record; ids that look alike are named.
+        """
+        path = self._paths.record(request_id)
+        if not os.path.lexists(path):
+            self.load(request_id)
+        return verify_file(path, self._folding, in_store=True)
+
+    def plain_bytes(self, request_id: str) -> bytes:
+        """Return a record as a plain JSON file, to be kept or carried elsewhere; see `take_in`.
+
+        Raises:
+            RecordNotFoundError: there is no such record; ids that look alike are named.
+            RecordDamagedError: the file is no record.
+        """
+        return plain_bytes(self.load(request_id).path)
+
+    def take_in(self, file: Path, request_id: str | None = None) -> Record:
+        """Make a record of a plain file and return it when it is on the device.
+
+        Args:
+            file: the file; see `moving.arriving` for what it must be.
+            request_id: the id, for a file that holds none; None takes the file's name.
+
+        Raises:
+            InputError: the id cannot be used, is another one than the file's, or is taken.
+            RecordError: the file cannot be read, is not sound, or the record cannot be written.
+        """
+        name, blob = arriving(file, request_id, self._folding)
+        return self._place(name, blob)
+
+    def footprint(self, request_id: str) -> Footprint:
+        """Return what `remove` would take away."""
+        return footprint(self._paths, check_request_id(request_id))
+
+    def remove(self, request_id: str) -> Footprint:
+        """Remove a record, damaged or not, with all that `footprint` names; return what went.
+
+        Raises:
+            RecordNotFoundError: there is no such record.
+            RecordError: another process writes it, or a file cannot be removed.
+        """
+        path = self._paths.record(request_id)
+        if not os.path.lexists(path):
+            self.load(request_id)
+        with self._locked(path):
+            gone = footprint(self._paths, request_id)
+            remove(self._paths, request_id, self._disk)
+        return gone
+
+    def _place(self, request_id: str, blob: bytes) -> Record:
+        path = self._paths.record(request_id)
+        make_private_folders(self._paths, self._disk)
+        with self._locked(path):
+            if os.path.lexists(path):
+                raise InputError(f"request {request_id!r} exists already: {path}")
+            publish(path, blob, self._disk, new=True)
+            return self._read(path)
 
     def _ids(self) -> Sequence[str]:
         """Every id that has a file, sorted; drafts and foreign names are passed over."""
@@ -306,30 +398,17 @@ class RecordStore:
             return []
         return [name for name in names if REQUEST_ID.fullmatch(name)]
 
-    def _head(self, request_id: str, events: Sequence[Event]) -> dict[str, Any]:
-        return _native_head(request_id, (self._fold or default_fold())(events))
-
-    def _is_stored(self, record: Record, event: Event) -> bool:
-        for stored in record.events:
-            if isinstance(stored, dict) and stored.get("id") == event["id"]:
-                if same_content(stored, event):
-                    return True
-                raise EventRefusedError(f"event refused: another event of {record.path} has the id {event['id']!r}")
-        return False
-
-    def _lock(self, path: Path) -> Any:
-        return record_lock(path, self._paths.locks / f"{path.stem}.lock", self._timeout)
-
-    def _scan(self, path: Path) -> Scan:
-        found = parse(path, read_bytes(path, follow_links=False))
-        check_owner(path, found)
-        return found
+    @contextlib.contextmanager
+    def _locked(self, path: Path) -> Iterator[None]:
+        if not self._paths.locks.is_dir():
+            make_private_folders(self._paths, self._disk)
+        with record_lock(path, self._paths.locks / f"{path.stem}.lock", self._timeout):
+            yield
 
     def _read(self, path: Path) -> Record:
-        return self._record(path, self._scan(path))
-
-    def _record(self, path: Path, found: Scan) -> Record:
-        return Record(path, found.data, found.event_texts, self._fold)
+        history = open_history(path, follow_links=False)
+        _check_head(path, history)
+        return _record(path, history, self._folding)
 
 
 def read_record_file(path: Path) -> Record:
@@ -339,71 +418,32 @@ def read_record_file(path: Path) -> Record:
         RecordNotFoundError: there is nothing at `path`.
         RecordDamagedError: it is no record.
     """
-    found = parse(path, read_bytes(path, follow_links=True))
-    return Record(path, found.data, found.event_texts)
+    return _record(path, open_history(path, follow_links=True), OWN_FOLDING)
 
 
-def timestamp(moment: datetime) -> str:
-    """Return a moment as it stands in events: UTC, milliseconds.
-
-    >>> timestamp(datetime(2026, 12, 1, 3, 4, 5, 678900, tzinfo=UTC))
-    '2026-12-01T03:04:05.678Z'
-    """
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _record(path: Path, history: IndexedHistory | Scan, folding: Folding) -> Record:
+    if isinstance(history, IndexedHistory):
+        return Record(path, history=history, folding=folding)
+    return Record(path, _data(history), texts=history.event_texts, folding=folding)
 
 
-def _native_head(request_id: str, folded: Mapping[str, Any]) -> dict[str, Any]:
-    own = {"schema": SCHEMA, "request_id": request_id}
-    return own | {key: value for key, value in folded.items() if key not in NOT_HEAD and key not in own}
+def _data(found: Scan) -> dict[str, Any]:
+    """Return the whole object, without the index of a record of this package."""
+    data = found.data
+    if is_native(data):
+        data.pop(INDEX_KEY, None)
+    return data
 
 
-def _is_native(data: Mapping[str, Any]) -> bool:
-    events = data.get("events")
-    first = events[0] if isinstance(events, list) and events else None
-    return (
-        type(data.get("schema")) is int
-        and data["schema"] == SCHEMA
-        and isinstance(data.get("request_id"), str)
-        and isinstance(first, dict)
-        and first.get("type") == "created"
-        and first.get("seq") == 1
-    )
+def _check_head(path: Path, history: IndexedHistory | Scan) -> None:
+    check_owner(path, history.data if isinstance(history, Scan) else history.head)
 
 
-def _check_can_grow(record: Record) -> None:
-    if not record.native:
-        raise RecordDamagedError(record.path, "was not made by teams-runtime: it is read and shown, never lengthened")
-    newest = record.events[-1]
-    number = newest.get("seq") if isinstance(newest, dict) else None
-    if number != record.seq:
-        raise RecordDamagedError(record.path, f"event {record.seq} must have seq {record.seq}, got {str(number)[:20]}")
-
-
-def _summary(record: Record, changed: str) -> RecordSummary:
-    head = record.head
-
-    def text(key: str, fallback: str) -> str:
-        value = head.get(key)
-        return value if isinstance(value, str) else fallback
-
-    return RecordSummary(
-        request_id=record.path.stem,
-        path=record.path,
-        scope=text("scope", ""),
-        status=text("status", "unknown"),
-        current_role=text("current_role", "") or None,
-        created_at=text("created_at", changed),
-        updated_at=text("updated_at", changed),
-        seq=record.seq,
-        native=record.native,
-    )
-
-
-def _changed_at(path: Path) -> str:
+def _value(path: Path, line: str) -> Any:
     try:
-        return timestamp(datetime.fromtimestamp(path.lstat().st_mtime, UTC))
-    except OSError:
-        return timestamp(datetime.fromtimestamp(0, UTC))
+        return read_value(line)
+    except ScanError as error:
+        raise RecordDamagedError(path, "an event is not JSON; `verify` says where") from error
 
 
 def _first_line(text: str) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[^"\s]+')
 _STUMP = re.compile(r"\.|[eE][+-]?|\\?u?[0-9a-fA-F]{0,4}")
-_LONG = 4300  # digits; Python refuses to convert more, as a guard against slow conversions
+_LONG = 4300  # digits; Python's own conversion refuses more, as a guard against its slowness
+MAX_DIGITS_READ = 100_000
+"""Most digits of an integer that is read; the time to convert grows with the square."""
 
 
 class ScanError(ValueError):
@@ -39,6 +42,8 @@ class Scan:
     """In file order, doubled names included."""
     event_texts: tuple[str, ...]
     """The text of every event as it stands in the file; empty when `events` is not a list."""
+    constant: str | None
+    """Where the first NaN or Infinity stands, which Python reads though JSON does not have it; None without one."""
 
     @property
     def data(self) -> dict[str, Any]:
@@ -55,6 +60,39 @@ def one_line(text: str) -> str:
     if "\n" not in text and "\r" not in text:
         return text
     return "".join(_TOKEN.findall(text))
+
+
+def read_integer(spelled: str) -> int:
+    """Return an integer of up to `MAX_DIGITS_READ` digits, exact.
+
+    Raises:
+        ScanError: it has more.
+    """
+    if len(spelled) <= _LONG:
+        return int(spelled)
+    if len(spelled) > MAX_DIGITS_READ:
+        raise ScanError(f"a number of {len(spelled)} digits, at most {MAX_DIGITS_READ} can be read")
+    return int(Decimal(spelled))
+
+
+_PLAIN_VALUES = json.JSONDecoder()
+_VALUES = json.JSONDecoder(parse_int=read_integer)
+
+
+def read_value(text: str) -> Any:
+    """Return the value of one JSON text, integers of any length included.
+
+    Raises:
+        ScanError: the text is no JSON value.
+    """
+    try:
+        return _PLAIN_VALUES.decode(text)
+    except (ValueError, RecursionError):  # not JSON, or an integer longer than Python converts by itself
+        pass
+    try:
+        return _VALUES.decode(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ScanError("the text is not JSON, or nested too deeply") from error
 
 
 def scan(text: str) -> Scan:
@@ -78,6 +116,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.where = "the file"
+        self.constant: str | None = None
         self.decoder = json.JSONDecoder(parse_constant=self._constant, parse_int=self._integer)
 
     def record(self) -> Scan:
@@ -104,7 +143,7 @@ class _Scanner:
 
     def _ended(self, fields: list[Field], texts: list[str], at: int) -> Scan:
         self._end(at)
-        return Scan(tuple(fields), tuple(texts))
+        return Scan(tuple(fields), tuple(texts), self.constant)
 
     def _name(self, at: int) -> tuple[str, int]:
         self.where = "the file"
@@ -151,12 +190,14 @@ class _Scanner:
             raise ScanError(f"text follows after the object's end, at {self._place(at)}")
 
     def _constant(self, spelled: str) -> float:
-        raise ScanError(f"{self.where} holds {spelled}, which is no JSON number")
+        self.constant = self.constant or f"{self.where} holds {spelled}, which is no JSON number"
+        return float(spelled.replace("Infinity", "inf"))
 
     def _integer(self, spelled: str) -> int:
-        if len(spelled) > _LONG:
-            raise ScanError(f"{self.where} holds a number of {len(spelled)} digits, at most {_LONG} can be read")
-        return int(spelled)
+        try:
+            return read_integer(spelled)
+        except ScanError as error:
+            raise ScanError(f"{self.where} holds {error}") from error
 
     def explain(self, error: json.JSONDecodeError) -> str:
         """Return one clause that says what is wrong, and where."""

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
+import stat
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from teams_runtime.shared.errors import RecordError, WorkspaceError
 from teams_runtime.shared.paths import WorkspacePaths
+from teams_runtime.store.exchange import exchange_names
 
+_NO_COPY = {errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS}
+
+
+_sync_data = getattr(os, "fdatasync", os.fsync)
+_CHUNK = 1024 * 1024
 
 
 class Disk:
@@ -32,9 +39,36 @@ class Disk:
             done = os.pwrite(descriptor, view, offset)
             view, offset = view[done:], offset + done
 
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` bytes of one open file into another, empty one; the file system may share them."""
+        done = 0
+        while done < length:
+            step = self.copy_range(source, target, min(length - done, 64 * _CHUNK), done)
+            if step == 0:
+                raise OSError(errno.EIO, "the file is shorter than it was")
+            done += step
+
+    def copy_range(self, source: int, target: int, length: int, offset: int) -> int:
+        """Copy at most `length` bytes at `offset`; return how many."""
+        if hasattr(os, "copy_file_range"):
+            try:
+                return os.copy_file_range(source, target, length, offset, offset)
+            except OSError as error:
+                if error.errno not in _NO_COPY:
+                    raise
+        return os.pwrite(target, os.pread(source, min(length, _CHUNK), offset), offset)
+
+    def truncate(self, descriptor: int, length: int) -> None:
+        """Cut the file to `length` bytes."""
+        os.ftruncate(descriptor, length)
+
+    def exchange(self, first: Path, second: Path) -> None:
+        """Let each path name what the other one named, in one step."""
+        exchange_names(first, second)
+
     def sync(self, descriptor: int) -> None:
-        """Return when the file's bytes are on the device."""
-        os.fsync(descriptor)
+        """Return when the file's bytes and length are on the device."""
+        _sync_data(descriptor)
 
     def sync_folder(self, folder: Path) -> None:
         """Return when the names in the folder are on the device."""
@@ -109,17 +143,58 @@ def record_lock(path: Path, lock_file: Path, timeout_seconds: float) -> Iterator
     Raises:
         RecordError: another process kept it for longer, or the lock file cannot be opened.
     """
-    lock = FileLock(lock_file, timeout=timeout_seconds, mode=0o600, poll_interval=0.005)
     try:
-        lock.acquire()
-    except Timeout as error:
+        descriptor = _take_lock(lock_file, time.monotonic() + timeout_seconds)
+    except TimeoutError as error:
         raise RecordError(path, f"another process has been writing it for {timeout_seconds:g} s; try again") from error
     except OSError as error:
         raise RecordError(path, f"cannot be locked: {lock_file}: {error.strerror}") from error
     try:
         yield
     finally:
-        lock.release()
+        os.close(descriptor)
+
+
+def _take_lock(lock_file: Path, deadline: float) -> int:
+    """Return a descriptor that holds the lock until it is closed.
+
+    Raises:
+        TimeoutError: it was not free in time.
+    """
+    pause = 0.001
+    while True:
+        descriptor = os.open(lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            if _try_lock(lock_file, descriptor):
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+        if time.monotonic() >= deadline:
+            raise TimeoutError
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+def _try_lock(path: Path, descriptor: int) -> bool:
+    """Return whether the lock is held now, on the file that `path` still names."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    state = os.fstat(descriptor)
+    if stat.S_IMODE(state.st_mode) != 0o600:
+        os.fchmod(descriptor, 0o600)
+    try:
+        return path.stat().st_ino == state.st_ino
+    except FileNotFoundError:
+        return False
+
+
+def draft_path(path: Path) -> Path:
+    """The record's next version, while it is written."""
+    return path.with_name(f".{path.stem}.draft")
 
 
 def publish(path: Path, blob: bytes, disk: Disk, *, new: bool) -> None:
@@ -134,7 +209,7 @@ def publish(path: Path, blob: bytes, disk: Disk, *, new: bool) -> None:
     Raises:
         RecordError: a system call failed; what was at `path` before still is, or already is the new record.
     """
-    draft = path.with_name(f".{path.stem}.draft")
+    draft = draft_path(path)
     try:
         disk.remove(draft)
         _write_file(draft, blob, disk)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from typing import Any
 from teams_runtime.shared.errors import RecordConflictError, RecordError
 from teams_runtime.shared.paths import WorkspacePaths
 from teams_runtime.store.events import Event
+from teams_runtime.store.folding import Folding
+from teams_runtime.store.history import WHOLE_BYTES
 from teams_runtime.store.records import Record, RecordStore
 from teams_runtime.store.writing import Disk, record_lock
 
@@ -25,15 +27,21 @@ SHARED = next((folder / "shared/data" for folder in Path(__file__).parents if (f
 """Real and hostile histories beside the checkout; `None` where they are absent."""
 
 
+def small_advance(head: Mapping[str, Any], event: Event) -> dict[str, Any]:
+    """The head after one more event: one field of each kind, what never changes, what changes, and what counts."""
+    head = dict(head)
+    if event["type"] == "created":
+        head |= {key: event["payload"][key] for key in ("scope", "body", "requester", "params", "sprint_id")}
+        head |= {"created_at": event["timestamp"], "status": "queued", "count": 0}
+    head["status"] = event["payload"].get("head_status", head["status"])
+    return head | {"count": head["count"] + 1, "updated_at": event["timestamp"]}
+
+
 def small_fold(events: Sequence[Event]) -> dict[str, Any]:
-    """A head with one field of each kind: what never changes, what changes, and what counts."""
-    head: dict[str, Any] = {"scope": "", "created_at": None, "status": "queued", "count": 0, "updated_at": None}
+    """The head after all the events."""
+    head: dict[str, Any] = {}
     for event in events:
-        if event["type"] == "created":
-            head |= {key: event["payload"][key] for key in ("scope", "body", "requester", "params", "sprint_id")}
-            head["created_at"] = event["timestamp"]
-        head["status"] = event["payload"].get("head_status", head["status"])
-        head |= {"count": head["count"] + 1, "updated_at": event["timestamp"]}
+        head = small_advance(head, event)
     return head
 
 
@@ -42,7 +50,9 @@ def new_id() -> str:
     return uuid.uuid4().hex
 
 
-def open_store(root: Path, *, disk: Disk | None = None, timeout: float = 30) -> RecordStore:
+def open_store(
+    root: Path, *, disk: Disk | None = None, timeout: float = 30, alternate_from: int = WHOLE_BYTES
+) -> RecordStore:
     """The store of a workspace folder, with the small fold and a clock that stands still."""
     moment = datetime(2026, 12, 1, 3, 4, 5, 678000, tzinfo=UTC)
     return RecordStore(
@@ -50,8 +60,9 @@ def open_store(root: Path, *, disk: Disk | None = None, timeout: float = 30) -> 
         clock=lambda: moment,
         new_id=new_id,
         lock_timeout_seconds=timeout,
-        fold=small_fold,
+        folding=Folding(small_fold, small_advance),
         disk=disk,
+        alternate_from=alternate_from,
     )
 
 
@@ -104,14 +115,14 @@ class StoreCase(unittest.TestCase):
         return self.file(request_id)
 
 
-def _appender(root: Path, name: str, times: int) -> None:
-    store = open_store(root, timeout=120)
+def _appender(root: Path, alternate_from: int, name: str, times: int) -> None:
+    store = open_store(root, timeout=120, alternate_from=alternate_from)
     for number in range(times):
         append_retrying(store, note(store, {"by": name, "number": number}))
 
 
-def _endless_appender(root: Path) -> None:
-    store = open_store(root)
+def _endless_appender(root: Path, alternate_from: int) -> None:
+    store = open_store(root, alternate_from=alternate_from)
     while True:
         seq = store.load(ID).seq
         record = store.append(ID, note(store, {"number": seq, "bulk": "x" * (seq * 977 % 40_000)}), expected_seq=seq)
@@ -159,9 +170,9 @@ def _main(name: str, *arguments: str) -> None:
     root = Path(arguments[0])
     match name:
         case "append":
-            _appender(root, arguments[1], int(arguments[2]))
+            _appender(root, int(arguments[1]), arguments[2], int(arguments[3]))
         case "append-endlessly":
-            _endless_appender(root)
+            _endless_appender(root, int(arguments[1]))
         case "read":
             _reader(root)
         case "hold-lock":

@@ -10,9 +10,11 @@ from unittest import skipUnless
 
 from teams_runtime.shared.errors import RecordDamagedError, RecordNotFoundError
 from teams_runtime.store.records import read_record_file
+from teams_runtime.store.scanning import read_value
 from teams_runtime.tests.store_support import ID, SHARED, StoreCase, create, note
 
 DEEP = 100_000
+NATIVE = b'{"schema":1,"request_id":"fix-sum","events":[{"type":"created","seq":1,"payload":{"n":[[]]}}]}'
 
 
 class DamageTest(StoreCase):
@@ -44,9 +46,9 @@ class DamageTest(StoreCase):
             ),
             (b'{"request_id":"' + b"x" * 500 + b'"}', "request_id must be 'fix-sum'"),
             (b'{"request_id":["fix-sum"]}', "request_id must be 'fix-sum'"),
-            (b'{"events":[{"a":NaN}]}', "event 1 holds NaN"),
-            (b'{"events":[{"a":-Infinity}]}', "event 1 holds -Infinity"),
-            (b'{"a":' + b"9" * 5000 + b"}", "field 'a' holds a number of 5000 digits"),
+            (NATIVE.replace(b"[[]]", b"[NaN]"), "event 1 holds NaN"),
+            (NATIVE.replace(b"[[]]", b"[-Infinity]"), "event 1 holds -Infinity"),
+            (b'{"a":' + b"9" * 100_001 + b"}", "field 'a' holds a number of 100001 digits, at most 100000"),
         ]
         for blob, expected in table:
             with self.subTest(expected):
@@ -121,6 +123,9 @@ class FidelityTest(StoreCase):
             r'{"a":"\ud800"}',
             r'{"a":"\u0000\u001f"}',
             '{"a":123456789012345678901234567890}',
+            '{"a":' + "7" * 5000 + "}",
+            "[" * 700 + "]" * 700,
+            '{"a":' * 700 + "1" + "}" * 700,
             '{"a":1e5,"b":1E+5,"c":0.1000,"d":-0}',
             r'{"a":"\/\u00e9é\u2028"}',
             '{"z": 1, "a" :2}',
@@ -132,7 +137,14 @@ class FidelityTest(StoreCase):
             with self.subTest(text):
                 record = read_record_file(self.put(('{"events" : [ 0 ,\n ' + text + "\n]}").encode()))
                 self.assertEqual(text, record.event_line(1))
-                self.assertEqual(json.loads(text), record.events[1])
+                self.assertEqual(read_value(text), record.events[1])
+
+    def test_nan_of_a_foreign_record_comes_back(self) -> None:
+        """Python's own programs write NaN; it is shown as it is spelled."""
+        for spelled in ("NaN", "Infinity", "-Infinity"):
+            record = read_record_file(self.put(b'{"events":[{"a":' + spelled.encode() + b"}]}"))
+            self.assertEqual(f'{{"a":{spelled}}}', record.event_line(0))
+            self.assertEqual(spelled.lower().replace("infinity", "inf"), str(record.events[0]["a"]))
 
     def test_an_indented_event_is_joined_and_nothing_else(self) -> None:
         """Line breaks between tokens go, line breaks in strings are escapes and stay."""

@@ -1,0 +1,185 @@
+"""`_index`: where the newest events and every role's newest evidence lie in the file, so that nothing else is read.
+
+It is the last field of a record's object and bookkeeping only. It counts when the file is exactly as long as it says
+and its checksum holds; otherwise another program wrote the file, and the record is taken apart as a whole instead.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from teams_runtime.store.events import to_json
+
+RECENT_SLICES = 16
+"""How many of the newest events the index can name."""
+_VERSION = 1
+_KEY = b'\n"_index":{'
+_CHECK = b',"crc":"%08x"}}\n'
+_CHECK_LENGTH = len(_CHECK % 0)
+_SIZE_WIDTH = 15  # blanks in front of a number are JSON, so the index's own length does not depend on the file's
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Where the text of one event lies, in bytes."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The newest evidence of one role: its position in the list of events (0-based), and where it lies."""
+
+    position: int
+    slice: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What `_index` says of a file; all offsets in bytes.
+
+    Attributes:
+        token: drawn anew whenever the whole file is laid out anew, so that offsets never outlive their layout.
+        start: end of the `[` that opens the events.
+        previous: end of the newest event but one; `start` when there is only one.
+        end: end of the newest event.
+        count: number of events.
+        characters: characters of all event lines together.
+        digest: CRC-32 of the file up to `end`.
+        plain: whether every event line starts with its `id`, as the store writes it.
+        recent: the newest events, oldest first.
+        roles: every role that has evidence.
+    """
+
+    token: str
+    start: int
+    previous: int
+    end: int
+    count: int
+    characters: int
+    digest: int
+    plain: bool
+    recent: tuple[Slice, ...]
+    roles: dict[str, Evidence]
+
+    def gap(self) -> bytes:
+        """Return what stands between the newest event and the next one."""
+        return b",\n" if self.count else b"\n"
+
+    def add(self, line: bytes, characters: int, role: str | None, *, plain: bool = True) -> Index:
+        """Return the index after one more event.
+
+        Args:
+            line: the event's text, one line.
+            characters: how many characters that is.
+            role: the role that it is evidence of.
+            plain: whether it starts with its `id`.
+        """
+        gap = self.gap()
+        place = Slice(self.end + len(gap), len(line))
+        return Index(
+            token=self.token,
+            start=self.start,
+            previous=self.end,
+            end=place.offset + place.length,
+            count=self.count + 1,
+            characters=self.characters + characters,
+            digest=zlib.crc32(line, zlib.crc32(gap, self.digest)),
+            plain=self.plain and plain,
+            recent=(*self.recent, place)[-RECENT_SLICES:],
+            roles=self.roles if role is None else self.roles | {role: Evidence(self.count, place)},
+        )
+
+    def place_of(self, position: int) -> Slice | None:
+        """Return where the event at `position` (0-based) lies, when the index says so."""
+        if position >= self.count - len(self.recent):
+            return self.recent[position - self.count]
+        return next((one.slice for one in self.roles.values() if one.position == position), None)
+
+    def newest(self) -> dict[str, int]:
+        """Return each role's newest evidence by position (0-based), as `prompt_context.newest_evidence` does."""
+        return {role: one.position for role, one in self.roles.items()}
+
+
+def empty_index(opening: bytes, token: str) -> Index:
+    """Return the index of a record without events whose file starts with `opening`, up to the `[` of the events."""
+    length = len(opening)
+    return Index(token, length, length, length, 0, 0, zlib.crc32(opening), plain=True, recent=(), roles={})
+
+
+def closing(index: Index, fields: bytes) -> bytes:
+    r"""Return everything after the newest event.
+
+    Args:
+        index: the index to write.
+        fields: the fields that stand after the events, each as `,\n"name":value`.
+    """
+    stored = {
+        "v": _VERSION,
+        "token": index.token,
+        "start": index.start,
+        "previous": index.previous,
+        "end": index.end,
+        "count": index.count,
+        "characters": index.characters,
+        "digest": f"{index.digest:08x}",
+        "plain": index.plain,
+        "recent": [[one.offset, one.length] for one in index.recent],
+        "roles": {role: [one.position, one.slice.offset, one.slice.length] for role, one in index.roles.items()},
+    }
+    body = b"\n]" + fields + b"," + _KEY + to_json(stored)[1:-1].encode() + b',"size":'
+    size = index.end + len(body) + _SIZE_WIDTH + _CHECK_LENGTH
+    body += b"%*d" % (_SIZE_WIDTH, size)
+    return body + _CHECK % zlib.crc32(body)
+
+
+def find_index(block: bytes, size: int) -> Index | None:
+    """Return the index that the last bytes of a file hold, or None; its checksum is not looked at yet.
+
+    Args:
+        block: the end of the file.
+        size: the length of the file.
+    """
+    at = block.rfind(_KEY)
+    if at < 0:
+        return None
+    try:
+        stored = json.loads(block[at + len(_KEY) - 1 : -2])
+        index = _from_stored(stored)
+        fits = stored["v"] == _VERSION and stored["size"] == size and 0 < index.start <= index.previous
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return index if fits and index.previous < index.end < size and index.count > 0 else None
+
+
+def closing_holds(tail: bytes) -> bool:
+    """Return whether everything after the newest event is as the store wrote it."""
+    return tail[-_CHECK_LENGTH:] == _CHECK % zlib.crc32(tail[:-_CHECK_LENGTH])
+
+
+def _from_stored(stored: dict[str, Any]) -> Index:
+    index = Index(
+        token=stored["token"],
+        start=stored["start"],
+        previous=stored["previous"],
+        end=stored["end"],
+        count=stored["count"],
+        characters=stored["characters"],
+        digest=int(stored["digest"], 16),
+        plain=stored["plain"],
+        recent=tuple(Slice(offset, length) for offset, length in stored["recent"]),
+        roles={role: Evidence(position, Slice(*place)) for role, (position, *place) in stored["roles"].items()},
+    )
+    numbers = [index.start, index.previous, index.end, index.count, index.characters, index.digest]
+    slices = [*index.recent, *(one.slice for one in index.roles.values())]
+    numbers += [number for one in slices for number in (one.offset, one.length)]
+    numbers += [one.position for one in index.roles.values()]
+    if any(type(number) is not int or number < 0 for number in numbers) or not isinstance(index.token, str):
+        raise ValueError("an index holds whole numbers")
+    if any(one.offset < index.start or one.offset + one.length > index.end for one in slices) or not index.recent:
+        raise ValueError("an index points at events")
+    return index
