@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -37,7 +36,7 @@ def main() -> int:
         print(f"{PACKAGE} {VERSION} with one line broken: {last_line(failing)}", flush=True)
         done = run(workspace, (sys.executable, "-m", "teams_runtime", "run", *request(), "--json"), show_progress=True)
         outcome = json.loads(done.stdout)
-        run(workspace, ("git", "checkout", "--quiet", outcome["branch"]))
+        run(workspace, ("git", "merge", "--quiet", "--ff-only", outcome["branch"]))
         print(f"{outcome['commit'][:12]} on {outcome['branch']}: {last_line(run(workspace, TESTS))}")
         print(run(workspace, ("git", "diff", head, outcome["commit"])).stdout)
         restored = (workspace / MODULE).read_text(encoding="utf-8").count(RIGHT) == 1
@@ -61,13 +60,10 @@ def commit_broken(workspace: Path) -> str:
     if text.count(RIGHT) != 1:
         raise SystemExit(f"{module}: the line to break must be there once")
     module.write_text(text.replace(RIGHT, BROKEN), encoding="utf-8")
-    (workspace / ".gitignore").write_text(
-        "__pycache__/\n*.egg-info/\nteam_runtime.yaml\nscript.yaml\n", encoding="utf-8"
-    )
+    (workspace / ".gitignore").write_text("__pycache__/\nteam_runtime.yaml\nscript.yaml\n", encoding="utf-8")
     script = (HERE / "script.yaml").read_text(encoding="utf-8").replace("@PYTHON@", sys.executable)
     (workspace / "script.yaml").write_text(script, encoding="utf-8")
     (workspace / "team_runtime.yaml").write_text(CONFIG.format(command=json.dumps(list(TESTS))), encoding="utf-8")
-    shutil.rmtree(workspace / f"{PACKAGE}.egg-info", ignore_errors=True)
     run(workspace, ("git", "init", "--quiet", "--initial-branch=main"))
     run(workspace, ("git", "add", "--all"))
     identity = ("-c", "user.name=example", "-c", "user.email=example@localhost")

@@ -19,7 +19,7 @@ import click
 
 from teams_runtime.cli.init import make_state_folder
 from teams_runtime.cli.live import size_text
-from teams_runtime.cli.output import echo_json, echo_line, json_option
+from teams_runtime.cli.output import echo_json, echo_line, json_option, program
 from teams_runtime.cli.run import EXIT_CODES, work
 from teams_runtime.cli.service import open_service
 from teams_runtime.git.command import Git
@@ -91,9 +91,9 @@ def _fill(target: Path) -> None:
         place = target / name
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(source.read_bytes())
-    (target / SCRIPT).write_bytes((template / SCRIPT).read_bytes())
-    config = (template / CONFIG_NAME).read_text(encoding="utf-8")
-    (target / CONFIG_NAME).write_text(config.replace("@PYTHON@", sys.executable), encoding="utf-8")
+    for name in (SCRIPT, CONFIG_NAME):
+        text = (template / name).read_text(encoding="utf-8")
+        (target / name).write_text(text.replace("@PYTHON@", sys.executable), encoding="utf-8")
     make_state_folder(WorkspacePaths(target))
     git = Git(target, os.environ)
     git.run("init", "--quiet", "--initial-branch=main")
@@ -127,6 +127,11 @@ def _prompt_row(manifest: CallManifest) -> dict[str, Any]:
     }
 
 
+def _last_seq(service: TeamService, record: Record, role: str) -> int:
+    """The event after which a role's newest prompt was built."""
+    return max((one.seq for one in service.manifests.read(record.request_id) if one.role == role), default=1)
+
+
 def _report(service: TeamService, record: Record, prompts: list[dict[str, Any]], seconds: float) -> Iterator[str]:
     head = record.head
     commit = head["commit"] or {}
@@ -144,6 +149,6 @@ def _report(service: TeamService, record: Record, prompts: list[dict[str, Any]],
     yield ""
     yield "look closer:"
     yield f"  cd {os.path.relpath(service.paths.root)}"
-    yield f"  teams-runtime show {record.request_id}"
-    yield f"  teams-runtime prompt {record.request_id} --role qa --why"
+    yield f"  {program()} show {record.request_id}"
+    yield f"  {program()} prompt {record.request_id} --role qa --at {_last_seq(service, record, 'qa')} --why"
     yield f"  git show {commit.get('branch')}"

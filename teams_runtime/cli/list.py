@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from teams_runtime.cli.output import clipped, echo_json, echo_line, json_option
+from teams_runtime.cli.output import clipped, echo_json, echo_line, json_option, program
 from teams_runtime.cli.service import open_store
 from teams_runtime.shared.paths import find_workspace
 from teams_runtime.store.records import DamagedRecord, RecordSummary
@@ -23,7 +23,7 @@ def list_requests(as_json: bool) -> None:
         echo_json({"requests": [_as_dict(row) for row in rows]})
         return
     if not rows:
-        echo_line("no requests yet; `teams-runtime run SCOPE` files one")
+        echo_line(f"no requests yet; `{program()} run SCOPE` files one")
     width = max((len(row.request_id) for row in rows), default=0)
     for row in rows:
         echo_line(f"{row.request_id:<{width}}  {_told(row)}")

@@ -42,6 +42,7 @@ VERBS: dict[str, Verb] = {
     "demo": Verb("teams_runtime.cli.demo:demo", "Watch a whole team fix a real defect, offline."),
     "run": Verb("teams_runtime.cli.run:run", "File a request and let the team work on it."),
     "resume": Verb("teams_runtime.cli.run:resume", "Go on with a request that stopped."),
+    "answer": Verb("teams_runtime.cli.run:answer", "Answer the question a request waits with, and go on."),
     "list": Verb("teams_runtime.cli.list:list_requests", "List the requests, newest first."),
     "show": Verb("teams_runtime.cli.show:show", "Show a request and its events."),
     "prompt": Verb("teams_runtime.cli.prompt:prompt", "Show the exact text a role is shown, and why."),

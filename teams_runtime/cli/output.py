@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -87,3 +90,14 @@ def clipped(value: object, width: int) -> str:
 def echo_exact(text: str) -> None:
     """Print a text to the last character and add nothing, not even a line end."""
     click.echo(encodable(text), nl=False, color=True)
+
+
+def program() -> str:
+    """Return how this command is called here, for hints that can be copied: its name when it is on the PATH."""
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m teams_runtime"
+    found = shutil.which(called.name)
+    if found is not None and Path(found).resolve() == called.resolve():
+        return called.name
+    return shlex.quote(str(called.absolute()))

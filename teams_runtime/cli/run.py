@@ -1,4 +1,4 @@
-"""`run` files a request and works it; `resume` goes on with one that was interrupted."""
+"""`run` files a request and works it; `resume` and `answer` go on with one that stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from teams_runtime.cli.live import view_for
-from teams_runtime.cli.output import echo_json, echo_line, json_option
+from teams_runtime.cli.output import echo_json, echo_text, json_option, program
 from teams_runtime.cli.service import open_service
 from teams_runtime.shared.errors import InputError
 from teams_runtime.store.records import Record
@@ -50,6 +50,19 @@ def resume(request_id: str, as_json: bool) -> None:
     finish(service, service.store.resolve(request_id), as_json=as_json)
 
 
+@click.command()
+@click.argument("request_id")
+@click.argument("choice")
+@click.option("--text", default="", help="What you say besides; the roles are shown it.")
+@json_option
+def answer(request_id: str, choice: str, text: str, as_json: bool) -> None:
+    """Answer the question that a request waits with, by one of its CHOICEs, and go on with the request."""
+    service = open_service(Path.cwd())
+    resolved = service.store.resolve(request_id)
+    service.answer(resolved, choice, text)
+    finish(service, resolved, as_json=as_json)
+
+
 def finish(service: TeamService, request_id: str, *, as_json: bool) -> None:
     """Work a request to where it stops, show the outcome, and end with the exit code of its status."""
     record = work(service, request_id, as_json=as_json)
@@ -57,7 +70,7 @@ def finish(service: TeamService, request_id: str, *, as_json: bool) -> None:
         echo_json(outcome(record))
     else:
         for line in outcome_lines(record):
-            echo_line(line)
+            echo_text(line)
     sys.exit(EXIT_CODES[record.head["status"]])
 
 
@@ -88,9 +101,13 @@ def outcome_lines(record: Record) -> list[str]:
     lines = [f"request {told['request_id']}: {told['status']}, {told['events']} events"]
     if told["commit"]:
         lines.append(f"commit  {told['commit']} on {told['branch']}")
+        lines.append(f"take it over: git merge {told['branch']}")
     if told["question"]:
         lines.append(f"waits for a person: {told['question']}")
-    return [*lines, f"look closer: teams-runtime show {told['request_id']}"]
+        lines += [
+            f"  {program()} answer {told['request_id']} {choice}" for choice in record.head["question"]["choices"]
+        ]
+    return [*lines, f"look closer: {program()} show {told['request_id']}"]
 
 
 def _text(path: Path, what: str) -> str:

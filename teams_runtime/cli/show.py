@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from teams_runtime.cli.output import clipped, echo_json, echo_line, echo_text, json_option
+from teams_runtime.cli.output import clipped, echo_json, echo_line, echo_text, json_option, program
 from teams_runtime.cli.service import open_store
 from teams_runtime.shared.errors import InputError
 from teams_runtime.shared.paths import find_workspace
@@ -75,14 +75,15 @@ def _overview(record: Record) -> None:
         echo_line(f"commit    {commit['sha']} on {commit['branch']}")
     if isinstance(question, dict):
         echo_line(f"waits for {clipped(question.get('text'), 300)}")
-        echo_line(f"          choices: {', '.join(map(str, question.get('choices') or []))}")
+        for choice in question.get("choices") or []:
+            echo_line(f"          {program()} answer {record.request_id} {choice}")
     echo_line(f"record    {record.path}")
     echo_line("")
     for position, event in enumerate(record.events):
         echo_line(_event_row(position + 1, event))
     echo_line("")
-    echo_line(f"a whole event: teams-runtime show {record.request_id} --events N")
-    echo_line(f"a prompt:      teams-runtime prompt {record.request_id} --why --at N")
+    echo_line(f"a whole event: {program()} show {record.request_id} --events N")
+    echo_line(f"a prompt:      {program()} prompt {record.request_id} --why --at N")
 
 
 def _event_row(number: int, event: Any) -> str:

@@ -35,15 +35,10 @@ SAFE_CONFIG = {
     "core.autocrlf": "false",
     "core.eol": "lf",
     "core.safecrlf": "false",
-    # Change detection: no setting may hide a changed file from the tree.
-    "core.checkStat": "default",
-    "core.trustctime": "true",
+    # No file may be marked as one not to look at.
     "core.ignoreStat": "false",
-    "core.untrackedCache": "false",
-    "core.splitIndex": "false",
+    # The team's worktree holds all files of the repository.
     "core.sparseCheckout": "false",
-    "index.sparse": "false",
-    "submodule.recurse": "false",
     # Text that goes in and comes out.
     "i18n.commitEncoding": "utf-8",
     "core.quotePath": "false",

@@ -28,6 +28,8 @@ STAT_LINES = 100
 _HALF_MADE = "initializing"
 """What git writes as the reason of the lock while it makes a worktree; it stays when that is killed."""
 _SUBMODULE = "160000"
+_CLOCK_MARGIN_NS = 1_000_000_000
+"""More than the coarsest step of a file system's clock that matters here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +138,24 @@ class _PrivateIndex:
         except GitError:
             index.unlink(missing_ok=True)
             git.run("read-tree", worktree.base)
-        git.run("update-index", "-q", "--refresh", accept=(0, 1))
+        self._refresh(git)
         return git
+
+    def _refresh(self, git: Git) -> None:
+        """Compare files with the index, by content where they may have changed since the last time.
+
+        Git looks at size and times in whole seconds, which a change can keep; only the time of the last change of
+        the inode cannot be set back. The stamp is replaced last, so that a kill makes the next call look at more.
+        """
+        stamp = self._home / "stamp"
+        since = stamp.stat().st_mtime_ns - _CLOCK_MARGIN_NS if stamp.exists() else 0
+        fresh = stamp.with_name("stamp.new")
+        fresh.write_bytes(b"")
+        doubtful = _changed_since(git, since)
+        if doubtful:
+            git.run("update-index", "-z", "--index-info", stdin="".join(doubtful).encode("utf-8", "surrogateescape"))
+        git.run("update-index", "-q", "--refresh", accept=(0, 1))
+        fresh.replace(stamp)
 
 
 def ensure_worktree(repository: Repository, path: Path, request_id: str, base: Base) -> Worktree:
@@ -264,6 +282,18 @@ def _ignore_state(path: Path) -> None:
         ignore.write_bytes(b"*\n")
 
 
+def _changed_since(git: Git, since_ns: int) -> list[str]:
+    """Return the index entries of the files whose inodes changed since then, as lines for `--index-info`."""
+    found: list[str] = []
+    for entry in _paths(git.run("ls-files", "-z", "--stage").stdout):
+        header, _, path = entry.partition("\t")
+        mode, object_id, _ = header.split(" ")
+        with suppress(OSError):
+            if mode != _SUBMODULE and os.lstat(f"{git.folder}/{path}").st_ctime_ns >= since_ns:
+                found.append(f"{mode} {object_id}\t{path}\0")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One path that differs from what the private index holds."""
@@ -286,7 +316,7 @@ def _tree(worktree: Worktree, git: Git, owned: tuple[str, ...]) -> tuple[str, li
         git.run("update-index", "-z", "--index-info", stdin=b"".join(b"0 %s\t%s\0" % (nothing, name) for name in gone))
     here = [os.fsencode(change.path) for change in inside if not change.deleted]
     if here:
-        git.run("update-index", "-z", "--add", "--replace", "--stdin", stdin=b"".join(name + b"\0" for name in here))
+        git.run("update-index", "-z", "--add", "--stdin", stdin=b"".join(name + b"\0" for name in here))
     return git.text("write-tree"), [change.path for change in found if not owns(owned, change.path)]
 
 

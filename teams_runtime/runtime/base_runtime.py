@@ -71,7 +71,7 @@ class TurnFailure:
     Attributes:
         kind: why.
         remedy: one line that says what the user should do next.
-        issues: the last answer's contract issues; empty unless `kind` is `contract`.
+        issues: the contract issues of the turn's last refused answer; empty when none was refused.
         spent: what the turn used all the same.
     """
 
@@ -159,7 +159,8 @@ class RoleRuntime:
                 reply = call.run(progress)
             except ProviderError as error:
                 watch(call.manifest(str(error.kind), None))
-                return TurnFailure(error.kind, f"{error}; {error.remedy}", spent.plus(Usage(), call.seconds))
+                issues = rejected.issues if rejected else ()
+                return TurnFailure(error.kind, f"{error}; {error.remedy}", spent.plus(Usage(), call.seconds), issues)
             spent, session = spent.plus(reply.usage, call.seconds), reply.session_id
             denials += reply.denials
             try:
@@ -168,6 +169,8 @@ class RoleRuntime:
                 rejected = _rejected(reply.text, error)
                 rejected_answers.save(turn.record.seq, attempt, rejected)
                 watch(call.manifest("rejected", reply))
+                for issue in error.issues:
+                    progress(f"refused: {issue}")
                 continue
             watch(call.manifest("ok", reply))
             return TurnReport(result, spent, denials)
@@ -182,6 +185,7 @@ class RoleRuntime:
             purpose=self.kind,
             request_id=turn.record.request_id,
             context=turn.context,
+            profile=turn.profile,
         )
 
 

@@ -28,6 +28,7 @@ class Turn:
         step: the workflow step.
         visit: how many times the step has run, this time included (1-based).
         context: what the delegation says about this turn's task; None when it says nothing.
+        profile: the profile that the request was filed with.
     """
 
     record: Record
@@ -35,6 +36,7 @@ class Turn:
     step: str
     visit: int
     context: Mapping[str, Any] | None = None
+    profile: str = "full"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,9 @@ def _property(part: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _resolved(schema: Mapping[str, Any], part: Mapping[str, Any]) -> Mapping[str, Any]:
+    named = [choice for choice in part.get("anyOf", ()) if "$ref" in choice]
+    if len(named) == 1:  # a mapping that may be left out
+        part = named[0]
     if "$ref" not in part:
         return part
     name = part["$ref"].rpartition("/")[2]
@@ -76,6 +79,8 @@ def requirement(part: Mapping[str, Any]) -> str:
     >>> requirement({"anyOf": [{"enum": ["low", "high"]}, {"type": "null"}]})
     "one of 'low', 'high', or null"
     """
+    if "$ref" in part:
+        return "a mapping"
     if "anyOf" in part:
         return ", or ".join(requirement(choice) for choice in part["anyOf"])
     if "const" in part:

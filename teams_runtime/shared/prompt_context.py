@@ -140,7 +140,7 @@ class Projection:
             return (event_json(events),)
         if self._stored_lines is None:
             return tuple(map(event_json, events))
-        return tuple(_one_line(self._stored_lines(position)) for position in self.positions)
+        return tuple(one_line(self._stored_lines(position)) for position in self.positions)
 
 
 def project_request(
@@ -292,13 +292,13 @@ def event_json(value: Any) -> str:
         return _encode_step_by_step(value)
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     r"""Return JSON text on one line and fit for UTF-8; its value and its spelling stay.
 
     A line break that stands between tokens becomes a space. Line separators of other kinds and lone surrogates can only
     stand inside a string, where their escape means the same.
 
-    >>> print(_one_line('{"a":\n 1}'))
+    >>> print(one_line('{"a":\n 1}'))
     {"a":  1}
     """
     return _BREAKS_A_LINE.sub(_escape, text)

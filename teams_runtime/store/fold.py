@@ -151,31 +151,39 @@ def _count(workflow: dict[str, Any], step: str, cause: str) -> None:
 
 
 def _role_report(head: Head, event: Event, payload: Mapping[str, Any]) -> None:
-    workflow, transition = head["workflow"], _object(payload.get("transition"))
-    report = {key: _text(payload.get(key)) for key in ("step", "role", "status", "verdict", "tree")}
-    report |= {key: _text(transition.get(key)) for key in ("outcome", "target_step", "reopen_category")}
-    _close(head, report["step"])
-    workflow |= {"report": report, "failure": None, "spent": _spent(workflow["spent"], payload.get("spent"))}
-    if report["role"] == "planner":
-        workflow["planned"] = bool(_object(payload.get("plan")))
-    if report["step"] == "qa" and report["verdict"] == "pass":
-        workflow["qa_tree"] = _text(_object(workflow["context"]).get("tree")) or report["tree"]
+    workflow = head["workflow"]
+    workflow["spent"] = _spent(workflow["spent"], payload.get("spent"))
     own = {"seq": event.get("seq"), "summary": event.get("summary")}
     head["result"] = own | {key: value for key, value in payload.items() if key not in own}
     _keep_artifacts(head, payload.get("artifacts"))
+    if _closes(workflow, payload):
+        workflow |= {"open": False} | _reported(workflow, payload)
+
+
+def _reported(workflow: Mapping[str, Any], payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the report of the open turn changes in the workflow."""
+    transition = _object(payload.get("transition"))
+    report = {key: _text(payload.get(key)) for key in ("step", "role", "status", "verdict", "tree")}
+    report |= {key: _text(transition.get(key)) for key in ("outcome", "target_step", "reopen_category")}
+    changed: dict[str, Any] = {"report": report}
+    if report["role"] == "planner":
+        changed["planned"] = bool(_object(payload.get("plan")))
+    if report["step"] == "qa" and report["verdict"] == "pass":
+        changed["qa_tree"] = _text(_object(workflow["context"]).get("tree")) or report["tree"]
+    return changed
 
 
 def _turn_failed(head: Head, _event: Event, payload: Mapping[str, Any]) -> None:
-    workflow, step = head["workflow"], _text(payload.get("step"))
-    _close(head, step)
-    workflow["failure"] = {"step": step, "kind": _text(payload.get("kind")), "remedy": _text(payload.get("remedy"))}
+    workflow = head["workflow"]
     workflow["spent"] = _spent(workflow["spent"], payload.get("spent"))
+    if _closes(workflow, payload):
+        failure = {key: _text(payload.get(key)) for key in ("step", "kind", "remedy")}
+        workflow |= {"open": False, "failure": failure}
 
 
-def _close(head: Head, step: str | None) -> None:
-    """Close the delegation that is open, when it is the one of that step."""
-    if step == head["workflow"]["step"]:
-        head["workflow"]["open"] = False
+def _closes(workflow: Mapping[str, Any], payload: Mapping[str, Any]) -> bool:
+    """Return whether the event ends the turn that is open; a late one of another step ends nothing."""
+    return bool(workflow["open"] and payload.get("step") == workflow["step"])
 
 
 def _waiting(head: Head, event: Event, payload: Mapping[str, Any]) -> None:

@@ -12,9 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from teams_runtime.shared.config import MAX_BYTES, load_team_runtime_config
+from teams_runtime.shared.config import load_team_runtime_config
 from teams_runtime.shared.errors import ConfigError
 from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig, TeamRuntimeConfig, stays_inside
+from teams_runtime.shared.yaml_file import MAX_BYTES
 
 KNOWN = "sprint, prompt_context, workflow, default_role, roles, providers, repository, version_control"
 

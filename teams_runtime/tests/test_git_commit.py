@@ -242,6 +242,13 @@ class HooksTest(CommitCase):
                 (self.repo / ".git/hooks" / name).unlink()
         self.assertEqual(0, self.count())
 
+    def test_a_branch_that_moves_at_the_last_moment_is_not_moved_again(self) -> None:
+        """Between the look at the branch and its move: git compares once more."""
+        self.hook("pre-commit", "git update-ref refs/heads/teams/r1 $(git commit-tree 'HEAD^{tree}' -p HEAD -m theirs)")
+        with self.assertRaisesRegex(GitError, "git update-ref failed"):
+            self.commit(self.tree, hooks=True)
+        self.assertEqual("theirs\n", self.git("show", "-s", "--format=%s", "teams/r1"))
+
     def test_hooks_need_a_git_that_can_run_them(self) -> None:
         """An older git says so, and nothing is committed."""
         old = replace(self.tree, repository=replace(self.tree.repository, version=(2, 35)))

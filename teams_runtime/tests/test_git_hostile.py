@@ -65,6 +65,14 @@ class ProgramTest(GitCase):
         git = Git(self.repo, self.environment).without_local_programs()
         self.assertEqual("false", git.text("config", "hook.evil.x.enabled"))
 
+    def test_the_safe_settings_win_over_the_config(self) -> None:
+        """Also for what a git command starts in its turn."""
+        settings = {"core.hooksPath": os.devnull, "core.fsmonitor": "false", "commit.gpgSign": "false"}
+        for key, value in settings.items():
+            with self.subTest(key=key):
+                self.git("config", key, "true")
+                self.assertEqual(value, Git(self.repo, self.environment).text("config", key))
+
     def test_no_configured_program_runs(self) -> None:
         """Monitors, pagers, editors, diffs, signers, askers, transports."""
         write_files(self.repo, {".gitattributes": "* diff=evil merge=evil\n"})
@@ -122,6 +130,16 @@ class ProgramTest(GitCase):
         worktree = self.worktree()
         write_files(worktree.path, {"x.up": "word\n"})
         self.assertEqual("WORD\n", self.git("show", f"{self.commit(worktree)}:x.up"))
+
+    def test_git_lfs_is_told_to_download_nothing(self) -> None:
+        """A filter of the user's sees the variable that Git LFS looks for."""
+        said = self.folder / "said"
+        smudge = f"echo $GIT_LFS_SKIP_SMUDGE > '{said}'; cat"
+        (self.home / ".gitconfig").write_text(f'[filter "lfs"]\n\tsmudge = "{smudge}"\n')
+        write_files(self.repo, {".gitattributes": "*.md filter=lfs\n"})
+        self.commit_all("attributes")
+        self.worktree()
+        self.assertEqual("1\n", said.read_text())
 
     def test_nothing_is_fetched(self) -> None:
         """A missing object of a partial clone is an error, not a program or a connection."""
@@ -184,8 +202,6 @@ class SettingsTest(GitCase):
         """Of stat checks, caches and indexes."""
         settings = {
             "core.ignoreStat": "true",
-            "core.trustctime": "false",
-            "core.checkStat": "minimal",
             "core.untrackedCache": "true",
             "core.splitIndex": "true",
             "core.sparseCheckout": "true",
@@ -198,15 +214,39 @@ class SettingsTest(GitCase):
         for key, value in settings.items():
             self.git("config", key, value)
         worktree = self.worktree()
-        path = worktree.path / "src/a.py"
-        stat = path.stat()
         worktree.tree(ALL)
-        path.write_text("A = 2\n")
-        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        write_files(worktree.path, {"src/a.py": "A = 2\n"})
         (worktree.path / "README.md").rename(worktree.path / "MOVED.md")
         commit = self.commit(worktree)
         self.assertEqual(["A MOVED.md", "D README.md", "M src/a.py"], self.shown(commit))
         self.assertNotIn("encoding", self.git("cat-file", "commit", commit))
+
+    def test_settings_that_trust_a_files_time_are_overruled(self) -> None:
+        """A change of the same size with an old time put back is seen."""
+        for number, (key, value) in enumerate(
+            (("core.trustctime", "true"), ("core.trustctime", "false"), ("core.checkStat", "minimal"))
+        ):
+            with self.subTest(key=key, value=value):
+                self.git("config", key, value)
+                worktree = self.worktree(f"r{number}")
+                path = worktree.path / "src/a.py"
+                os.utime(path, ns=(10**18, 10**18))
+                before = worktree.tree(ALL)
+                path.write_text("A = 2\n")
+                os.utime(path, ns=(10**18, 10**18))
+                self.assertNotEqual(before, worktree.tree(ALL))
+                self.git("config", "--unset", key)
+
+    def test_text_files_lie_on_the_disk_as_they_are_stored(self) -> None:
+        """Whatever line end the machine prefers; and one that cannot be turned back is no obstacle."""
+        write_files(self.repo, {".gitattributes": "*.txt text\n", "t.txt": "t\n"})
+        self.commit_all("text")
+        self.git("config", "core.eol", "crlf")
+        self.git("config", "core.safecrlf", "true")
+        worktree = self.worktree()
+        self.assertEqual(b"t\n", (worktree.path / "t.txt").read_bytes())
+        write_files(worktree.path, {"t.txt": "a\r\nb\n"})
+        self.assertEqual("a\nb\n", self.git("show", f"{self.commit(worktree)}:t.txt"))
 
     def test_a_replaced_object_changes_no_base(self) -> None:
         """refs/replace cannot make another tree of the commit that was recorded."""
@@ -284,6 +324,11 @@ class SubmoduleTest(GitCase):
         self.commit_all("submodule")
         self.tree = self.worktree()
         self.sub = self.tree.path / "sub"
+
+    def test_submodules_are_not_checked_out(self) -> None:
+        """Even where the config asks for it: that could run and fetch things."""
+        self.git("config", "submodule.recurse", "true")
+        self.assertEqual([], list((self.worktree("r2").path / "sub").iterdir()))
 
     def check_out(self) -> None:
         self.git("-c", "protocol.file.allow=always", "submodule", "update", "-q", "--init", cwd=self.tree.path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import unittest
 from pathlib import Path
 
@@ -100,6 +101,31 @@ class OpenTest(GitCase):
         git = Git(self.repo, {"PATH": f"{self.home}:{os.environ['PATH']}"})
         with self.assertRaisesRegex(GitError, "git status did not end within 0.2 seconds"):
             git.run("status", deadline_seconds=0.2)
+
+
+class PageTest(unittest.TestCase):
+    def test_every_test_that_the_page_names_is_there(self) -> None:
+        """The claims of docs/git.md keep their proof."""
+        tests = Path(__file__).resolve().parent
+        page = (tests.parents[1] / "docs/git.md").read_text(encoding="utf-8")
+        code = "".join(path.read_text(encoding="utf-8") for path in tests.glob("test_*.py"))
+        named = set(re.findall(r"`(test_[a-z0-9_]+)`", page))
+        self.assertEqual([], sorted(name for name in named if f"def {name}(" not in code))
+        self.assertGreater(len(named), 50)
+
+
+class CallTest(GitCase):
+    def test_a_path_is_never_a_pattern(self) -> None:
+        """Stars and pathspec signs stand for themselves."""
+        git = Git(self.repo, self.environment)
+        for path in ("*", ":(glob)**", ":/", "src/?.py"):
+            with self.subTest(path=path):
+                self.assertEqual("", git.text("ls-files", "--", path))
+
+    def test_messages_are_in_english(self) -> None:
+        """They are read, and shown, whatever the user's language is."""
+        git = Git(self.repo, {**self.environment, "LC_ALL": "de_DE.UTF-8", "LC_MESSAGES": "fr", "LANGUAGE": "de"})
+        self.assertEqual("C", git.text("-c", "alias.say=!echo $LC_ALL$LANGUAGE", "say"))
 
 
 class IdentityTest(GitCase):

@@ -238,6 +238,14 @@ class TreeTest(GitCase):
         write_files(worktree.path, {"README.md/x": "x"})
         self.assertEqual(("README.md", "README.md/x"), self.changed(worktree))
 
+    def test_a_path_below_a_file_that_is_not_owned_is_refused(self) -> None:
+        """The file would have to go, and it is not ours to remove."""
+        worktree = self.worktree()
+        (worktree.path / "README.md").unlink()
+        write_files(worktree.path, {"README.md/x": "x"})
+        with self.assertRaisesRegex(GitError, "git update-index failed: .*README.md"):
+            worktree.tree(["README.md/x"])
+
     def test_only_owned_paths_are_in_the_tree(self) -> None:
         """What else changed is told, and left out."""
         worktree = self.worktree()
@@ -276,7 +284,9 @@ class TreeTest(GitCase):
         worktree = self.worktree()
         write_files(worktree.path, dict.fromkeys((*names, "plain", "a"), "x"))
         self.assertEqual(tuple(sorted(names)), self.changed(worktree, names))
-        self.assertEqual({"a", "plain"}, set(worktree.changes(names).outside))
+        changes = worktree.changes(names)
+        self.assertEqual({"a", "plain"}, set(changes.outside))
+        self.assertIn("ünï→🎉", changes.stat)
 
     def test_the_same_content_is_the_same_tree(self) -> None:
         """Whatever was tried in between; the stamp of a file does not matter."""
@@ -356,11 +366,13 @@ class NoHomeTest(GitCase):
     def test_the_whole_way_without_home_and_with_leaking_variables(self) -> None:
         """Neither a missing HOME nor the caller's GIT_* variables matter to worktree and commit."""
         leak = {"GIT_DIR": "/nowhere", "GIT_INDEX_FILE": "/nowhere/i", "GIT_WORK_TREE": "/", "GIT_AUTHOR_NAME": "Eve"}
+        self.git("config", "user.useConfigOnly", "true")
         repository = Repository.open(self.repo, {"PATH": os.environ["PATH"], **leak})
         worktree = ensure_worktree(repository, self.folder / "w", "r1", repository.head())
         write_files(worktree.path, {"src/a.py": "A = 2\n"})
         commit = self.commit(worktree)
         self.assertEqual("Ada\n", self.git("show", "-s", "--format=%an", commit))
+        self.assertEqual(["Ada", "teams_runtime"], self.git("reflog", "--format=%gn", "teams/r1").split())
 
 
 if __name__ == "__main__":

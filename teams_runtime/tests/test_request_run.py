@@ -229,7 +229,8 @@ class InterruptedRunTest(TeamCase):
 
     def test_two_runners_cannot_work_the_same_request(self) -> None:
         """The second one is told, and the first goes on undisturbed."""
-        inside, refused = threading.Event(), []
+        inside = threading.Event()
+        refused: list[str] = []
 
         class Second(RunObserver):
             def delegated(self, role: str, step: str, visit: int, cause: str) -> None:

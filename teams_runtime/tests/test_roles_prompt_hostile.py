@@ -71,7 +71,7 @@ class NothingBreaksOut(unittest.TestCase):
 
     def test_known_ways_out_stay_inside_their_block(self) -> None:
         for text in ESCAPES:
-            with self.subTest(text):
+            with self.subTest(ascii(text)):
                 self.assert_contained(text)
 
     @settings(max_examples=100, deadline=None)
@@ -81,7 +81,7 @@ class NothingBreaksOut(unittest.TestCase):
 
     def test_paths_of_a_commit_stay_inside_their_block(self) -> None:
         for text in ESCAPES:
-            with self.subTest(text):
+            with self.subTest(ascii(text)):
                 prompt = step_prompt("version_control", record(3), context={"paths": [text], "stat": text})
                 self.assertEqual([text], json.loads(blocks(prompt)[2][1])["paths"])
 
@@ -97,7 +97,7 @@ class NothingBreaksOut(unittest.TestCase):
         ):
             given_ = {"request_id": "r", "params": value, "events": [{"payload": value}]}
             for kind in PromptKind:
-                with self.subTest(text[:5], kind=kind):
+                with self.subTest(ascii(text[:5]), kind=kind):
                     self.assertEqual(2, kind_prompt(kind, given_).count(text))
 
     def test_every_prompt_can_be_written_as_utf_8(self) -> None:
@@ -114,7 +114,7 @@ class HostileRecords(unittest.TestCase):
             except ValueError:
                 continue
             for kind in PromptKind:
-                with self.subTest(path.name, kind=kind):
+                with self.subTest(ascii(path.name), kind=kind):
                     shown = blocks(kind_prompt(kind, value, OFF))[1][1].split("\n")
                     self.assertEqual(value["events"], [json.loads(line) for line in shown])
                     self.assertIn("# Your task now", prose(kind_prompt(kind, value)))

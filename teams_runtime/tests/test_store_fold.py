@@ -169,9 +169,9 @@ class FoldTest(unittest.TestCase):
                           head["workflow"]["report"]["outcome"]))  # fmt: skip
 
     def test_a_report_of_another_step_leaves_the_turn_open(self) -> None:
-        """A late report does not end the turn that is going on."""
+        """A late report does not end the turn that is going on, and says nothing about it; it is paid for."""
         workflow = fold(history(delegated("build"), report("plan")))["workflow"]
-        self.assertTrue(workflow["open"])
+        self.assertEqual((True, None, 2), (workflow["open"], workflow["report"], workflow["spent"]["calls"]))
 
     def test_the_judged_tree_is_the_one_that_was_verified(self) -> None:
         """QA's pass binds to the tree of its task, else to the one after its turn; a fail keeps the older one."""
@@ -186,7 +186,8 @@ class FoldTest(unittest.TestCase):
         """A planner who asks for advice first has none yet."""
         for plan, expected in (({"goal": "g"}, True), (None, False)):
             with self.subTest(plan=plan):
-                self.assertEqual(expected, fold(history(report("plan", "planner", plan=plan)))["workflow"]["planned"])
+                events = history(delegated("plan", "planner"), report("plan", "planner", plan=plan))
+                self.assertEqual(expected, fold(events)["workflow"]["planned"])
 
     def test_a_failed_turn_is_closed_and_spent(self) -> None:
         """Its kind and remedy stay until the step is delegated again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import unittest
+from typing import Any
 
 from teams_runtime.runtime.research_runtime import ResearchRuntime
 from teams_runtime.runtime.version_control_runtime import VersionControlRuntime
@@ -45,7 +46,7 @@ class RefusedTest(TeamCase):
 
     def test_what_cannot_be_built_is_a_config_error(self) -> None:
         """No script, a script that is not there, a charter that is not there."""
-        cases = {
+        cases: dict[str, dict[str, Any]] = {
             "no script": {"providers": {}},
             "no such script": {"providers": {"scripted": {"script": "missing.yaml"}}},
             "no such charter": {"roles": {"qa": {"charter": "missing.md"}}},

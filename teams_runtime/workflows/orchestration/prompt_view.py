@@ -14,6 +14,7 @@ from teams_runtime.shared.prompt_context import evidence_role
 from teams_runtime.store.records import Record
 from teams_runtime.workflows.orchestration.workflow import STEPS
 from teams_runtime.workflows.roles.contract import PromptKind
+from teams_runtime.workflows.roles.prompt import check_kind
 from teams_runtime.workflows.roles.texts import RoleTexts
 
 
@@ -50,14 +51,18 @@ def view_prompt(
         rejected: the request's rejected answers; None for a record outside a workspace.
 
     Raises:
-        InputError: no such role or event, or a repair is asked for and no answer of that turn was rejected.
+        InputError: no such role or event, a kind the role is never given, or a repair where no answer was rejected.
     """
     if wanted.at is not None:
         if not 1 <= wanted.at <= record.seq:
             raise InputError(f"--at must name an event of the record, 1 to {record.seq}, got {wanted.at}")
         record = record.at(wanted.at)
     turn = _turn(record, wanted)
-    kind = wanted.kind or _own_kind(turn.step)
+    kind = wanted.kind or STEPS[turn.step].kind
+    try:
+        check_kind(kind, turn.role, turn.step)
+    except ValueError as error:
+        raise InputError(f"--kind must be a kind of prompt that {turn.role} is given, got {str(kind)!r}") from error
     answer = None
     if kind is PromptKind.CONTRACT_REPAIR:
         answer = rejected.load(record.seq) if rejected else None
@@ -101,10 +106,6 @@ def _turn(record: Record, wanted: Wanted) -> Turn:
 def _role_of_kind(kind: PromptKind | None) -> str | None:
     owners = {PromptKind.RESEARCH_DECISION: "research", PromptKind.VERSION_CONTROL: "version_controller"}
     return None if kind is None else owners.get(kind)
-
-
-def _own_kind(step: str) -> PromptKind:
-    return STEPS[step].kind
 
 
 def _event_type(event: Any) -> str | None:

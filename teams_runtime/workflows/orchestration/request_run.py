@@ -117,7 +117,8 @@ class RequestRun:
     def _turn(self, record: Record, step: Step, role: str, worktree: Worktree) -> Record:
         before = self._tree(worktree)
         writes = STEPS[step.step].writes
-        turn = Turn(record, role, step.step, step.visit, record.head["workflow"]["context"])
+        workflow = record.head["workflow"]
+        turn = Turn(record, role, step.step, step.visit, workflow["context"], workflow["profile"])
         place = Workplace(worktree.path, writes, self._parts.paths.artifacts(self._id))
         outcome = self._parts.runtimes[role].run_turn(
             turn, place, progress=self._observer.progressed, watch=self._observer.called

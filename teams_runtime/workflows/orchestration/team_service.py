@@ -18,7 +18,7 @@ from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts
 from teams_runtime.runtime.research_runtime import ResearchRuntime
 from teams_runtime.runtime.version_control_runtime import VersionControlRuntime
 from teams_runtime.shared.errors import ConfigError, InputError
-from teams_runtime.shared.models import ROLES, TeamRuntimeConfig, workspace_path
+from teams_runtime.shared.models import REQUESTER, ROLES, TeamRuntimeConfig, workspace_path
 from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
 from teams_runtime.store.records import Record, RecordStore
 from teams_runtime.telemetry.manifests import ManifestLog
@@ -68,7 +68,7 @@ class TeamService:
             max_repairs=config.workflow.limits.repairs,
         )
         providers: dict[str, Provider] = {
-            name: _provider(name, paths, config) for name in {config.role(role).provider for role in ROLES}
+            name: _provider(name, paths, config, environment) for name in {config.role(role).provider for role in ROLES}
         }
         self.runtimes: Mapping[str, RoleRuntime] = {
             role: RUNTIMES.get(role, RoleRuntime)(
@@ -93,11 +93,43 @@ class TeamService:
             self._request_id(scope),
             scope=scope,
             body=body,
-            requester="requester",
+            requester=REQUESTER,
             params={"profile": profile or self.config.workflow.profile},
             sprint_id=self.config.sprint.id,
             base={"commit": base.commit, "branch": base.branch},
         )
+
+    def answer(self, request_id: str, choice: str, text: str = "") -> Record:
+        """Record a person's answer to the question that a request waits with, and return the record.
+
+        Args:
+            request_id: which request.
+            choice: one of the question's choices.
+            text: what the person says besides; the roles see it as the requester's newest word.
+
+        Raises:
+            InputError: the request does not wait, the choice is none of its question's, or the text is too long.
+            RecordConflictError: somebody else answered first.
+        """
+        record = self.store.load(request_id)
+        question = record.head["question"] if record.native else None
+        if question is None:
+            raise InputError(
+                f"{request_id}: there is no question to answer, the request is {record.head.get('status')}"
+            )
+        if choice not in question["choices"]:
+            choices = " or ".join(question["choices"])
+            raise InputError(f"{request_id}: the answer must be {choices}, got {choice!r}")
+        if len(text) > MAX_REQUEST_CHARACTERS:
+            raise InputError(f"the text must be at most {MAX_REQUEST_CHARACTERS} characters, got {len(text)}")
+        payload = {"role": REQUESTER, "status": "answered", "choice": choice, "text": text}
+        event = self.store.new_event(
+            "answered",
+            actor=REQUESTER,
+            summary=f"a person answered: {choice}",
+            payload=payload | {"question_seq": question["seq"]},
+        )
+        return self.store.append(request_id, event, expected_seq=record.seq)
 
     def advance(self, request_id: str, observer: RunObserver) -> Record:
         """Work a request until it is done or waits for a person; return its record.
@@ -128,10 +160,18 @@ class TeamService:
             raise InputError(f"{request_id}: another process is working on this request") from error
 
     def _request_id(self, scope: str) -> str:
-        ascii_scope = unicodedata.normalize("NFKD", scope[:200]).encode("ascii", "ignore").decode()
-        words = re.findall(r"[a-z0-9]+", ascii_scope.lower())
-        slug = "-".join(words)[:32].strip("-") or "request"
-        return f"{self._clock():%Y%m%d-%H%M%S}-{slug}-{self._new_id()[:4]}"
+        return f"{self._clock():%Y%m%d-%H%M%S}-{_slug(scope)}-{self._new_id()[:4]}"
+
+
+def _slug(scope: str) -> str:
+    """Return the first words of a scope as part of an id.
+
+    >>> _slug("Größe: splitting 10.00 between three people loses a cent")
+    'groe-splitting-10-00'
+    """
+    plain = unicodedata.normalize("NFKD", scope[:200]).encode("ascii", "ignore").decode().lower()
+    words = re.findall(r"[a-z0-9]+", plain)
+    return (("-".join(words) + "-")[:25].rpartition("-")[0] or "-".join(words)[:24]) or "request"
 
 
 def check_request_text(scope: str, body: str) -> None:
@@ -169,10 +209,10 @@ def role_texts(paths: WorkspacePaths, config: TeamRuntimeConfig) -> RoleTexts:
     return load_texts(overrides)
 
 
-def _provider(name: str, paths: WorkspacePaths, config: TeamRuntimeConfig) -> Provider:
+def _provider(name: str, paths: WorkspacePaths, config: TeamRuntimeConfig, environment: Mapping[str, str]) -> Provider:
     script = config.providers.scripted.script
     if script is None:
         raise ConfigError(
             [f"{CONFIG_NAME}: providers.{name}.script must name a script file while roles use the provider {name!r}"]
         )
-    return ScriptedProvider(load_script(workspace_path(paths.root, script)))
+    return ScriptedProvider(load_script(workspace_path(paths.root, script)), environment)

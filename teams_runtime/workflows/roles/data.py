@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from teams_runtime.shared.event_json import event_json, one_line
+from teams_runtime.shared.prompt_context import event_json, one_line
 
 
 def readable_json(value: Any) -> str:

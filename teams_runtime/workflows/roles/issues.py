@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from teams_runtime.shared.event_json import event_json
+from teams_runtime.shared.prompt_context import event_json
 
 MAX_VALUE_CHARACTERS = 80
 """How much of a value an issue shows."""

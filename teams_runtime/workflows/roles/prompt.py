@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from teams_runtime.shared.event_json import event_json
-from teams_runtime.shared.prompt_context import NOTICE_SENTENCE, Projection, evidence_role, render_notice
+from teams_runtime.shared.prompt_context import NOTICE_SENTENCE, Projection, event_json, evidence_role, render_notice
 from teams_runtime.workflows.roles.contract import (
     MAX_ANSWER_CHARACTERS,
     ROLE_KINDS,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from teams_runtime.shared.errors import InputError
-from teams_runtime.shared.event_json import event_json
 from teams_runtime.shared.models import ROLES
+from teams_runtime.shared.prompt_context import event_json
 
 MAX_CHARTER_CHARACTERS = 20_000
 """How long a project's own charter may be; it stands in every prompt of its role."""
