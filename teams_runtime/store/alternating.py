@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from teams_runtime.shared.errors import RecordError
-from teams_runtime.store.index import Index
-from teams_runtime.store.reading import read_closing, read_range
+from teams_runtime.store.index import Index, is_index_of
+from teams_runtime.store.reading import read_range
 from teams_runtime.store.writing import Disk
 
 _NO_EXCHANGE = {errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP}
@@ -82,7 +82,8 @@ def _patch(path: Path, spare: Path, addition: Addition, disk: Disk) -> bool:
             old = addition.old
             blob = _missing(path, old) + addition.event + addition.closing
             disk.write(descriptor, blob, old.previous)
-            disk.truncate(descriptor, old.previous + len(blob))
+            if os.fstat(descriptor).st_size > old.previous + len(blob):
+                disk.truncate(descriptor, old.previous + len(blob))
             disk.sync(descriptor)
             return True
     finally:
@@ -102,8 +103,7 @@ def _is_one_behind(descriptor: int, path: Path, old: Index) -> bool:
     state, record = os.fstat(descriptor), path.stat()
     if state.st_ino == record.st_ino or state.st_nlink != 1:
         return False
-    found = read_closing(descriptor, state.st_size)
-    return found is not None and (found[0].token, found[0].end) == (old.token, old.previous)
+    return is_index_of(read_range(descriptor, old.previous, state.st_size), old.token, old.previous)
 
 
 @contextlib.contextmanager

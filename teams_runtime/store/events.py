@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from teams_runtime.shared.errors import EventRefusedError
 from teams_runtime.shared.prompt_context import event_json
@@ -24,22 +24,56 @@ MAX_DIGITS = 4300
 _KEYS = ("id", "timestamp", "type", "actor", "summary", "payload")
 _ID = re.compile(r"[!#-\[\]-~]{1,200}", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z", re.ASCII)
+_ENCODER = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+_DECODER = json.JSONDecoder()
 _LARGEST = 10**MAX_DIGITS
 
 
-def event_text(event: Mapping[str, Any], seq: int) -> str:
-    """Return the one line of JSON, ASCII only, that stores `event` as number `seq`.
+class StoredEvent(NamedTuple):
+    """An event as it will stand in a record."""
+
+    line: str
+    """One line of compact ASCII JSON."""
+    value: Event
+    """What a reader will make of the line; shares nothing with the event that was given."""
+
+
+def stored_event(event: Mapping[str, Any], seq: int) -> StoredEvent:
+    """Return `event` as it is stored under the number `seq`.
 
     Raises:
         EventRefusedError: a key is missing, unknown or of the wrong type, a value is not JSON, or the text is too long.
     """
     check_shape(event, seq)
-    _check_json(event["payload"])
-    stored = {"id": event["id"], "seq": seq} | {key: event[key] for key in _KEYS[1:]}
-    text = event_json(stored)
-    if len(text) > MAX_EVENT_BYTES:
-        _refuse(f"its JSON text is {len(text)} bytes, at most {MAX_EVENT_BYTES} fit; put bulk into an artifact file")
-    return text
+    given = {"id": event["id"], "seq": seq} | {key: event[key] for key in _KEYS[1:]}
+    stored = _spelled(given)
+    if stored is None:
+        _check_json(event["payload"])
+        line = event_json(given)
+        stored = StoredEvent(line, _read_back(line))
+    size = len(stored.line)
+    if size > MAX_EVENT_BYTES:
+        _refuse(f"its JSON text is {size} bytes, at most {MAX_EVENT_BYTES} fit; put bulk into an artifact file")
+    return stored
+
+
+def _spelled(given: Event) -> StoredEvent | None:
+    """Return the event when it plainly comes back from JSON as it was given; None leaves it to a look at each value."""
+    try:
+        line = _ENCODER.encode(given)
+        value = _DECODER.decode(line)
+        plain = line.count("{") + line.count("[") <= MAX_NESTING and value == given
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return StoredEvent(line, value) if plain else None
+
+
+def _read_back(line: str) -> Event:
+    try:
+        value: Event = json.loads(line)
+    except RecursionError:
+        _refuse("it is nested deeper than can be read back here")
+    return value
 
 
 def check_shape(event: Mapping[str, Any], seq: int) -> None:
@@ -58,7 +92,7 @@ def to_json(value: object) -> str:
     >>> to_json({"a": [1, "é"]})
     '{"a":[1,"\u00e9"]}'
     """
-    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def same_content(stored: Mapping[str, Any], event: Mapping[str, Any]) -> bool:

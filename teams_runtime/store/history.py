@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
-from teams_runtime.shared.errors import RecordConflictError, RecordDamagedError
-from teams_runtime.store.index import Index, Slice, closing_holds, find_index
+from teams_runtime.shared.errors import RecordConflictError, RecordDamagedError, RecordError
+from teams_runtime.store.index import Index, Slice, closing_holds, fields_of, find_index
 from teams_runtime.store.layout import NOT_HEAD
 from teams_runtime.store.reading import open_record, parse, read_closing, read_range
-from teams_runtime.store.scanning import Field, Scan, ScanError, read_value, scan
+from teams_runtime.store.scanning import Scan, ScanError, read_value, scan
 
 WHOLE_BYTES = 1024 * 1024
 """A record up to this length is read whole and checked whole; of a longer one only what is asked for is read."""
@@ -39,29 +39,31 @@ class IndexedHistory:
         self.blob = blob
         self._starts: list[int] = []  # line starts of the newest events, newest first, as far as they were looked for
 
-    @cached_property
-    def fields_before(self) -> tuple[Field, ...]:
-        """The fields in front of the events."""
-        return self._fields(self.opening + b"]}")[:-1]
-
-    @cached_property
-    def fields_after(self) -> tuple[Field, ...]:
-        """The fields behind the events, the index included."""
-        return self._fields(b"{" + self.tail[len(b"\n],") :])
-
     @property
     def head(self) -> dict[str, Any]:
         """The head; a new dict on each call."""
-        return dict(self._head)
+        return self.before | self.after
 
     @cached_property
-    def _head(self) -> dict[str, Any]:
+    def before(self) -> dict[str, Any]:
+        """The fields in front of the events."""
+        return self._fields(self.opening + b"]}")
+
+    @cached_property
+    def after(self) -> dict[str, Any]:
+        """The fields behind the events, without the index."""
+        return self._fields(fields_of(self.tail))
+
+    def texts_after(self) -> dict[str, str]:
+        """Return the fields behind the events, without the index, as they are spelled."""
+        return {field.name: field.text for field in scan(fields_of(self.tail).decode("utf-8")).fields}
+
+    def _fields(self, blob: bytes) -> dict[str, Any]:
         try:
-            before = read_value((self.opening + b"]}").decode("utf-8"))
-            after = read_value((b"{" + self.tail[len(b"\n],") :]).decode("utf-8"))
+            fields = read_value(blob.decode("utf-8"))
         except (ScanError, UnicodeDecodeError) as error:
             raise RecordDamagedError(self.path, "its head is not JSON; `verify` says where") from error
-        return {name: value for name, value in (before | after).items() if name not in NOT_HEAD}
+        return {name: value for name, value in fields.items() if name not in NOT_HEAD}
 
     def texts(self, positions: Sequence[int]) -> list[str]:
         """Return the text of the events at `positions` (0-based, ascending).
@@ -80,6 +82,19 @@ class IndexedHistory:
                 found += [self._text(line.removesuffix(b",")) for line in lines[:-1]] + [self._text(lines[-1])]
             return found
 
+    def is_current(self) -> bool:
+        """Return whether the file ends in the very bytes of this history, and so holds nothing newer."""
+        try:
+            descriptor = open_record(self.path, follow_links=False)
+        except RecordError:
+            return False
+        try:
+            size = os.fstat(descriptor).st_size
+            expected = self.index.end + len(self.tail)
+            return size == expected and read_range(descriptor, self.index.end, size) == self.tail
+        finally:
+            os.close(descriptor)
+
     def up_to_end(self) -> bytes:
         """Return the file up to the end of the newest event."""
         with _Bytes(self) as file:
@@ -94,16 +109,20 @@ class IndexedHistory:
         with _Bytes(self) as file:
             if not self.index.plain:
                 return self._slow_position(event_id)
-            mark, at = b'\n{"id":"' + event_id.encode() + b'",', self.index.start
-            lines = 0
-            while at < self.index.end:
-                block = file.read(at, min(at + _CHUNK + len(mark), self.index.end))
-                hit = block.find(mark)
-                if hit >= 0:
-                    return lines + block.count(b"\n", 0, hit + 1) - 1
-                lines += block.count(b"\n", 0, _CHUNK)
-                at += _CHUNK
+            at = self._find(b'\n{"id":"' + event_id.encode() + b'",', file)
+            return None if at is None else self._line_breaks(at, file)
+
+    def _find(self, mark: bytes, file: _Bytes) -> int | None:
+        for begin in range(self.index.start, self.index.end, _CHUNK):
+            hit = file.read(begin, min(begin + _CHUNK + len(mark), self.index.end)).find(mark)
+            if hit >= 0:
+                return begin + hit
         return None
+
+    def _line_breaks(self, end: int, file: _Bytes) -> int:
+        """Return how many line breaks the events have before `end`: the position of the line that follows."""
+        begins = range(self.index.start, end, _CHUNK)
+        return sum(file.read(begin, min(begin + _CHUNK, end)).count(b"\n") for begin in begins)
 
     def _slow_position(self, event_id: str) -> int | None:
         for position, text in enumerate(self.texts(range(self.index.count))):
@@ -111,12 +130,6 @@ class IndexedHistory:
             if isinstance(event, dict) and event.get("id") == event_id:
                 return position
         return None
-
-    def _fields(self, blob: bytes) -> tuple[Field, ...]:
-        try:
-            return scan(blob.decode("utf-8")).fields
-        except (ScanError, UnicodeDecodeError) as error:
-            raise RecordDamagedError(self.path, "its head is not JSON; `verify` says where") from error
 
     def _text(self, line: bytes) -> str:
         try:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from teams_runtime.store.events import to_json
 
@@ -22,20 +23,24 @@ _CHECK_LENGTH = len(_CHECK % 0)
 _SIZE_WIDTH = 15  # blanks in front of a number are JSON, so the index's own length does not depend on the file's
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(NamedTuple):
     """Where the text of one event lies, in bytes."""
 
     offset: int
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """The newest evidence of one role: its position in the list of events (0-based), and where it lies."""
 
     position: int
-    slice: Slice
+    offset: int
+    length: int
+
+    @property
+    def slice(self) -> Slice:
+        """Where it lies."""
+        return Slice(self.offset, self.length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class Index:
             digest=zlib.crc32(line, zlib.crc32(gap, self.digest)),
             plain=self.plain and plain,
             recent=(*self.recent, place)[-RECENT_SLICES:],
-            roles=self.roles if role is None else self.roles | {role: Evidence(self.count, place)},
+            roles=self.roles if role is None else self.roles | {role: Evidence(self.count, *place)},
         )
 
     def place_of(self, position: int) -> Slice | None:
@@ -118,20 +123,13 @@ def closing(index: Index, fields: bytes) -> bytes:
         index: the index to write.
         fields: the fields that stand after the events, each as `,\n"name":value`.
     """
-    stored = {
-        "v": _VERSION,
-        "token": index.token,
-        "start": index.start,
-        "previous": index.previous,
-        "end": index.end,
-        "count": index.count,
-        "characters": index.characters,
-        "digest": f"{index.digest:08x}",
-        "plain": index.plain,
-        "recent": [[one.offset, one.length] for one in index.recent],
-        "roles": {role: [one.position, one.slice.offset, one.slice.length] for role, one in index.roles.items()},
-    }
-    body = b"\n]" + fields + b"," + _KEY + to_json(stored)[1:-1].encode() + b',"size":'
+    recent = ",".join([f"[{offset},{length}]" for offset, length in index.recent])
+    stored = (
+        f'"v":{_VERSION},"token":"{index.token}","start":{index.start},"previous":{index.previous},"end":{index.end},'
+        f'"count":{index.count},"characters":{index.characters},"digest":"{index.digest:08x}",'
+        f'"plain":{"true" if index.plain else "false"},"recent":[{recent}],"roles":{to_json(index.roles)},"size":'
+    )
+    body = b"\n]" + fields + b"," + _KEY + stored.encode()
     size = index.end + len(body) + _SIZE_WIDTH + _CHECK_LENGTH
     body += b"%*d" % (_SIZE_WIDTH, size)
     return body + _CHECK % zlib.crc32(body)
@@ -156,6 +154,11 @@ def find_index(block: bytes, size: int) -> Index | None:
     return index if fits and index.previous < index.end < size and index.count > 0 else None
 
 
+def fields_of(tail: bytes) -> bytes:
+    """Return the fields between the events and the index as one JSON object, of everything after the newest event."""
+    return b"{" + tail[len(b"\n],") : tail.rfind(_KEY) - 1] + b"}"
+
+
 def closing_holds(tail: bytes) -> bool:
     """Return whether everything after the newest event is as the store wrote it."""
     return tail[-_CHECK_LENGTH:] == _CHECK % zlib.crc32(tail[:-_CHECK_LENGTH])
@@ -171,15 +174,25 @@ def _from_stored(stored: dict[str, Any]) -> Index:
         characters=stored["characters"],
         digest=int(stored["digest"], 16),
         plain=stored["plain"],
-        recent=tuple(Slice(offset, length) for offset, length in stored["recent"]),
-        roles={role: Evidence(position, Slice(*place)) for role, (position, *place) in stored["roles"].items()},
+        recent=tuple(Slice(*one) for one in stored["recent"]),
+        roles={role: Evidence(*one) for role, one in stored["roles"].items()},
     )
-    numbers = [index.start, index.previous, index.end, index.count, index.characters, index.digest]
-    slices = [*index.recent, *(one.slice for one in index.roles.values())]
-    numbers += [number for one in slices for number in (one.offset, one.length)]
+    places = [*index.recent, *(one.slice for one in index.roles.values())]
+    numbers = [index.start, index.previous, index.end, index.count, index.characters, *chain.from_iterable(places)]
     numbers += [one.position for one in index.roles.values()]
-    if any(type(number) is not int or number < 0 for number in numbers) or not isinstance(index.token, str):
+    if set(map(type, numbers)) != {int}:
         raise ValueError("an index holds whole numbers")
-    if any(one.offset < index.start or one.offset + one.length > index.end for one in slices) or not index.recent:
+    if not index.recent or min(places)[0] < index.start or max(map(sum, places)) > index.end:
         raise ValueError("an index points at events")
     return index
+
+
+def is_index_of(block: bytes, token: str, end: int) -> bool:
+    """Return whether the end of a file holds the index of a certain layout whose newest event ends at `end`.
+
+    Args:
+        block: the file from `end` on.
+        token: the layout's token.
+        end: see above.
+    """
+    return b'"token":"%s",' % token.encode() in block and b',"end":%d,' % end in block and closing_holds(block)

@@ -9,7 +9,7 @@ from typing import Any
 from teams_runtime.shared.prompt_context import event_json, evidence_role
 from teams_runtime.store.events import to_json
 from teams_runtime.store.index import closing, empty_index
-from teams_runtime.store.scanning import Field, Scan, one_line
+from teams_runtime.store.scanning import Scan, one_line
 
 SCHEMA = 1
 """Version of the layout; a record with another number is only read."""
@@ -77,26 +77,6 @@ def lay_out(head: Mapping[str, Any], lines: Sequence[str], events: Sequence[Any]
 def fields_text(fields: Mapping[str, str]) -> bytes:
     """Return the fields after the events, given by name and JSON text."""
     return "".join(f",\n{to_json(name)}:{text}" for name, text in fields.items()).encode()
-
-
-def changed_fields(before: Sequence[Field], after: Sequence[Field], head: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields after the events by name and JSON text; what the fold left alone keeps its spelling.
-
-    Args:
-        before: the fields in front of the events; they stay where they are.
-        after: the fields after the events as they are.
-        head: the whole new head.
-    """
-    kept = {field.name: field for field in after if field.name != INDEX_KEY}
-    elsewhere = {*FIXED_KEYS, *(field.name for field in before)}
-    named = {key: value for key, value in head.items() if key not in elsewhere}
-    texts = {key: _unchanged(kept.get(key), value) or event_json(value) for key, value in named.items()}
-    return texts | {name: field.text for name, field in kept.items() if name not in head}
-
-
-def _unchanged(old: Field | None, value: Any) -> str | None:
-    same = old is not None and (old.value is value or event_json(old.value) == event_json(value))
-    return old.text if old is not None and same else None
 
 
 def is_plain(line: str, event: Any) -> bool:

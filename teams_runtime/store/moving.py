@@ -9,7 +9,7 @@ from teams_runtime.shared.paths import check_request_id
 from teams_runtime.store.checking import verify_file
 from teams_runtime.store.folding import Folding
 from teams_runtime.store.history import IndexedHistory, open_history
-from teams_runtime.store.layout import INDEX_KEY, fields_text, is_native, lay_out, native_head
+from teams_runtime.store.layout import fields_text, is_native, lay_out, native_head
 from teams_runtime.store.reading import parse, read_whole
 from teams_runtime.store.scanning import one_line
 
@@ -23,8 +23,7 @@ def plain_bytes(path: Path) -> bytes:
     """
     history = open_history(path, follow_links=False)
     if isinstance(history, IndexedHistory):
-        after = {field.name: field.text for field in history.fields_after if field.name != INDEX_KEY}
-        return history.up_to_end() + b"\n]" + fields_text(after) + b"}\n"
+        return history.up_to_end() + b"\n]" + fields_text(history.texts_after()) + b"}\n"
     return read_whole(path, follow_links=False)
 
 

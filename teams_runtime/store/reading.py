@@ -17,7 +17,7 @@ from teams_runtime.store.index import Index, closing_holds, find_index
 from teams_runtime.store.layout import is_native
 from teams_runtime.store.scanning import Scan, ScanError, scan
 
-_BLOCK = 16_384
+_BLOCK = 8192
 _LARGEST_CLOSING = 8 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
@@ -92,13 +92,15 @@ def parse(path: Path, blob: bytes) -> Scan:
 
 def read_range(descriptor: int, start: int, end: int) -> bytes:
     """Return the bytes of an open file from `start` to before `end`; fewer when the file is shorter."""
-    parts = []
-    while start < end:
-        part = os.pread(descriptor, end - start, start)
-        if not part:
-            break
-        parts.append(part)
-        start += len(part)
+    if start >= end:
+        return b""
+    first = os.pread(descriptor, end - start, start)
+    if len(first) == end - start:
+        return first
+    parts, start = [first], start + len(first)
+    while start < end and parts[-1]:
+        parts.append(os.pread(descriptor, end - start, start))
+        start += len(parts[-1])
     return b"".join(parts)
 
 

@@ -17,7 +17,7 @@ from teams_runtime.shared.paths import REQUEST_ID, WorkspacePaths, check_request
 from teams_runtime.shared.prompt_context import Projection, event_json, project_indexed, project_request, select
 from teams_runtime.store.appending import Appender
 from teams_runtime.store.checking import Verdict, verify_file
-from teams_runtime.store.events import Event, event_text
+from teams_runtime.store.events import Event, stored_event
 from teams_runtime.store.folding import OWN_FOLDING, Folding
 from teams_runtime.store.history import WHOLE_BYTES, Events, IndexedHistory, open_history
 from teams_runtime.store.layout import INDEX_KEY, NOT_HEAD, is_native, lay_out, native_head
@@ -201,12 +201,15 @@ class RecordStore:
         alternate_from: int = WHOLE_BYTES,
     ) -> None:
         self._paths = paths
+        self._requests = paths.requests
+        self._locks = paths.locks
         self._clock = clock
         self._new_id = new_id
         self._timeout = lock_timeout_seconds
         self._folding = folding
         self._disk = disk or Disk()
-        self._alternate_from = alternate_from
+        self._appender = Appender(folding, self._disk, alternate_from)
+        self._prepared = False  # whether the folders were made, or found
         self._fresh: set[str] = set()  # ids drawn here and not used yet
 
     def new_event(self, type: str, *, actor: str, summary: str, payload: Mapping[str, Any]) -> Event:  # noqa: A002
@@ -245,10 +248,9 @@ class RecordStore:
         payload = {"scope": scope, "body": body, "requester": requester, "params": dict(params),
                    "sprint_id": sprint_id, "base": dict(base)}  # fmt: skip
         event = self.new_event("created", actor=requester, summary=_first_line(scope), payload=payload)
-        line = event_text(event, 1)
+        line, value = stored_event(event, 1)
         self._fresh.discard(event["id"])
-        events = [read_value(line)]
-        blob = lay_out(native_head(request_id, self._folding.fold(events)), [line], events, None)
+        blob = lay_out(native_head(request_id, self._folding.fold([value])), [line], [value], None)
         return self._place(request_id, blob)
 
     def load(self, request_id: str) -> Record:
@@ -259,7 +261,7 @@ class RecordStore:
             RecordNotFoundError: there is no such record; ids that look alike are named.
             RecordDamagedError: the file is no record.
         """
-        path = self._paths.record(request_id)
+        path = self._file(request_id)
         try:
             return self._read(path)
         except RecordNotFoundError as error:
@@ -301,17 +303,14 @@ class RecordStore:
             RecordDamagedError: the file is no record that can be lengthened; it is left as it is.
             RecordError: it cannot be locked or written; the record is whole, with or without the event.
         """
-        line = event_text(event, expected_seq + 1)
-        path = self._paths.record(request_id)
+        stored = stored_event(event, expected_seq + 1)
+        path = self._file(request_id)
         if not path.exists():
             self.load(request_id)
         fresh = event["id"] in self._fresh
         self._fresh.discard(event["id"])
-        appender = Appender(self._folding, self._disk, self._alternate_from)
         with self._locked(path):
-            history = open_history(path, follow_links=False)
-            _check_head(path, history)
-            history = appender.add(path, history, line, expected_seq, fresh=fresh)
+            history = self._appender.add(path, self._appender.open(path), stored, fresh=fresh)
         return Record(path, history=history, folding=self._folding)
 
     def project(self, request_id: str, config: PromptContextRuntimeConfig | None = None) -> Projection:
@@ -325,7 +324,7 @@ class RecordStore:
 
     def list(self) -> builtins.list[RecordSummary | DamagedRecord]:
         """Return a row for every record file, newest request first; a damaged file is a row of its own."""
-        rows = [summarize(self._paths.requests / f"{one}.json") for one in self._ids()]
+        rows = [summarize(self._requests / f"{one}.json") for one in self._ids()]
         return sorted(rows, key=lambda row: (row.created_at, row.request_id), reverse=True)
 
     def verify(self, request_id: str) -> Verdict:
@@ -334,7 +333,7 @@ class RecordStore:
         Raises:
             RecordNotFoundError: there is no such record; ids that look alike are named.
         """
-        path = self._paths.record(request_id)
+        path = self._file(request_id)
         if not os.path.lexists(path):
             self.load(request_id)
         return verify_file(path, self._folding, in_store=True)
@@ -373,7 +372,7 @@ class RecordStore:
             RecordNotFoundError: there is no such record.
             RecordError: another process writes it, or a file cannot be removed.
         """
-        path = self._paths.record(request_id)
+        path = self._file(request_id)
         if not os.path.lexists(path):
             self.load(request_id)
         with self._locked(path):
@@ -382,7 +381,7 @@ class RecordStore:
         return gone
 
     def _place(self, request_id: str, blob: bytes) -> Record:
-        path = self._paths.record(request_id)
+        path = self._file(request_id)
         make_private_folders(self._paths, self._disk)
         with self._locked(path):
             if os.path.lexists(path):
@@ -390,19 +389,24 @@ class RecordStore:
             publish(path, blob, self._disk, new=True)
             return self._read(path)
 
+    def _file(self, request_id: str) -> Path:
+        return self._requests / f"{check_request_id(request_id)}.json"
+
     def _ids(self) -> Sequence[str]:
         """Every id that has a file, sorted; drafts and foreign names are passed over."""
         try:
-            names = sorted(entry.stem for entry in self._paths.requests.iterdir() if entry.suffix == ".json")
+            names = sorted(entry.stem for entry in self._requests.iterdir() if entry.suffix == ".json")
         except OSError:
             return []
         return [name for name in names if REQUEST_ID.fullmatch(name)]
 
     @contextlib.contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
-        if not self._paths.locks.is_dir():
+        lock = self._locks / f"{path.stem}.lock"
+        if not self._prepared:
             make_private_folders(self._paths, self._disk)
-        with record_lock(path, self._paths.locks / f"{path.stem}.lock", self._timeout):
+            self._prepared = True
+        with record_lock(path, lock, self._timeout):
             yield
 
     def _read(self, path: Path) -> Record:

@@ -19,6 +19,7 @@ from teams_runtime.shared.paths import WorkspacePaths
 from teams_runtime.store.events import Event
 from teams_runtime.store.folding import Folding
 from teams_runtime.store.history import WHOLE_BYTES
+from teams_runtime.store.layout import FIXED_KEYS
 from teams_runtime.store.records import Record, RecordStore
 from teams_runtime.store.writing import Disk, record_lock
 
@@ -32,14 +33,19 @@ def small_advance(head: Mapping[str, Any], event: Event) -> dict[str, Any]:
     head = dict(head)
     if event["type"] == "created":
         head |= {key: event["payload"][key] for key in ("scope", "body", "requester", "params", "sprint_id")}
-        head |= {"created_at": event["timestamp"], "status": "queued", "count": 0}
+        head |= {"created_at": event["timestamp"], "status": "queued"}
     head["status"] = event["payload"].get("head_status", head["status"])
     return head | {"count": head["count"] + 1, "updated_at": event["timestamp"]}
 
 
 def small_fold(events: Sequence[Event]) -> dict[str, Any]:
     """The head after all the events."""
-    head: dict[str, Any] = {}
+    head: dict[str, Any] = dict.fromkeys(FIXED_KEYS[2:]) | {
+        "status": "",
+        "count": 0,
+        "sprint_id": "",
+        "updated_at": None,
+    }
     for event in events:
         head = small_advance(head, event)
     return head
