@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teams_runtime.shared.models import PromptContextRuntimeConfig
-from teams_runtime.shared.prompt_context import Projection, project_request
+from teams_runtime.shared.prompt_context import Projection, evidence_role, project_request
 from teams_runtime.store.records import Record
 from teams_runtime.workflows.roles.contract import PromptKind
 from teams_runtime.workflows.roles.prompt import PromptInput, RejectedAnswer, build_prompt
@@ -73,16 +73,22 @@ class TurnPrompts:
     def __init__(self, turn: Turn, texts: RoleTexts, config: PromptContextRuntimeConfig) -> None:
         self.turn = turn
         self.texts = texts
-        self.projection = _project(turn.record, config)
-        self._everything = (
-            _project(turn.record, config.model_copy(update={"enabled": False})) if self.projection.compacted else None
-        )
+        self.projection = turn.record.project(config)
 
     def build(self, kind: PromptKind, rejected: RejectedAnswer | None = None) -> TurnPrompt:
         """Return the prompt of one kind; a repair needs the answer that was rejected."""
         text = self._text(kind, self.projection, rejected)
-        full = len(text) if self._everything is None else len(self._text(kind, self._everything, rejected))
+        full = self._full_size(kind, rejected) if self.projection.compacted else len(text)
         return TurnPrompt(kind=kind, text=text, projection=self.projection, characters_full=full)
+
+    def _full_size(self, kind: PromptKind, rejected: RejectedAnswer | None) -> int:
+        """Return the size of the prompt with every event; it is not built, a history may be hundreds of megabytes."""
+        record = self.turn.record
+        head = record.head
+        if _is_told_by_an_event(record, head.get("result")):
+            del head["result"]
+        lines = record.event_characters + record.seq
+        return len(self._text(kind, project_request(head), rejected)) + lines
 
     def _text(self, kind: PromptKind, projection: Projection, rejected: RejectedAnswer | None) -> str:
         turn = self.turn
@@ -100,5 +106,10 @@ class TurnPrompts:
         )
 
 
-def _project(record: Record, config: PromptContextRuntimeConfig) -> Projection:
-    return project_request(record.data, config, stored_lines=record.event_line)
+def _is_told_by_an_event(record: Record, result: object) -> bool:
+    """Return whether the newest result is an event's, so that a prompt with every event shows it there."""
+    seq = result.get("seq") if isinstance(result, dict) else None
+    if not isinstance(seq, int):
+        return False
+    events = record.events[seq - 1 : seq] if record.native else record.events
+    return any(evidence_role(event) is not None and event.get("seq") == seq for event in events)

@@ -15,6 +15,7 @@ from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordNo
 from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.paths import REQUEST_ID, WorkspacePaths, check_request_id
 from teams_runtime.shared.prompt_context import Projection, event_json, project_indexed, project_request, select
+from teams_runtime.shared.prompt_context import one_line as prompt_line
 from teams_runtime.store.appending import Appender
 from teams_runtime.store.checking import Verdict, verify_file
 from teams_runtime.store.events import Event, stored_event
@@ -107,10 +108,10 @@ class Record:
 
     @property
     def event_characters(self) -> int:
-        """How many characters all event lines have together, without line breaks."""
+        """How many characters all event lines have together as a prompt shows them, without line breaks."""
         if self._data is None and self._history is not None:
             return self._history.index.characters
-        return sum(len(self.event_line(position)) for position in range(self.seq))
+        return sum(len(prompt_line(self.event_line(position))) for position in range(self.seq))
 
     def at(self, seq: int) -> Record:
         """Return the record as it stood after event `seq`; a foreign record keeps its head, nobody knows the older one.
