@@ -22,6 +22,9 @@ from teams_runtime.workflows.orchestration.team_service import role_texts
 from teams_runtime.workflows.roles.contract import PromptKind
 from teams_runtime.workflows.roles.texts import RoleTexts, load_texts
 
+EXPLAINED_EVENTS = 1_000
+"""Up to how many events `--why` has a row for each; of a longer history it lists the shown ones only."""
+
 
 @click.command()
 @click.argument("request")
@@ -102,7 +105,19 @@ def _explain(record: Record, built: TurnPrompt) -> None:
         f"{projection.included_events} of {projection.total_events} events; "
         f"{built.characters_full:,} characters with every event"
     )
-    for row in explain_events(record, built):
-        echo_line(f"{row['position']:>5}  {row['type'] or '-':<16}  {row['role'] or '-':<18}  {row['reason']}")
+    if projection.total_events > EXPLAINED_EVENTS:
+        _explain_briefly(built)
+    else:
+        for row in explain_events(record, built):
+            echo_line(f"{row['position']:>5}  {row['type'] or '-':<16}  {row['role'] or '-':<18}  {row['reason']}")
     if projection.roles_missing:
         echo_line(f"no place was left for: {', '.join(projection.roles_missing)}")
+
+
+def _explain_briefly(built: TurnPrompt) -> None:
+    """One row for each shown event, and the rest as ranges: nobody reads ten thousand rows."""
+    for position, reason in zip(built.projection.positions, built.projection.reasons, strict=True):
+        echo_line(f"{position + 1:>8}  {reason}")
+    omitted = built.projection.notice().get("omitted_positions")
+    if omitted:
+        echo_line(f" omitted  {omitted}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from teams_runtime.store.records import Record
 from teams_runtime.store.salvage import salvage_file
 
 OVERVIEW_EVENTS = 200
-"""How many of the newest events have a row of their own when nothing else is asked for."""
+"""How many of the newest events the overview lists; older ones are asked for by `--events`."""
 
 
 @click.command()
@@ -37,13 +37,12 @@ def show(request_id: str, span: str | None, role: str | None, salvage: bool, as_
         _salvage(paths.record(request_id), as_json=as_json)
         return
     record = store.load(request_id)
-    chosen = _chosen(record, span, role)
     if as_json:
-        lines = ",".join(record.event_line(position) for position in chosen)
+        lines = ",".join(record.event_lines(_chosen(record, span, role)))
         echo_text(f'{{"head": {event_json(record.head)}, "events": [{lines}]}}')
     elif span is not None or role is not None:
-        for position in chosen:
-            echo_text(record.event_line(position))
+        for line in record.event_lines(_chosen(record, span, role)):
+            echo_text(line)
     else:
         _overview(record)
 
@@ -61,13 +60,14 @@ def _salvage(path: Path, *, as_json: bool) -> None:
         click.echo(one_line(gap), err=True)
 
 
-def _chosen(record: Record, span: str | None, role: str | None) -> Iterator[int]:
-    """Yield the positions (0-based) of the wanted events."""
+def _chosen(record: Record, span: str | None, role: str | None) -> Sequence[int]:
+    """Return the positions (0-based) of the wanted events."""
     first, last = (1, record.seq) if span is None else parse_span(span, record.seq)
-    wanted = None if role is None else role.strip().casefold()
-    for position in range(first - 1, last):
-        if wanted is None or evidence_role(record.events[position]) == wanted:
-            yield position
+    if role is None:
+        return range(first - 1, last)
+    wanted = role.strip().casefold()
+    events = record.events[first - 1 : last]
+    return [position for position, event in enumerate(events, first - 1) if evidence_role(event) == wanted]
 
 
 def parse_span(span: str, total: int) -> tuple[int, int]:
@@ -105,9 +105,9 @@ def _overview(record: Record) -> None:
     echo_line("")
     first = max(0, record.seq - OVERVIEW_EVENTS)
     if first:
-        echo_line(f"{first} older events: {program()} show {record.request_id} --events 1-{first}")
-    for position, event in enumerate(record.events[first:], first):
-        echo_line(_event_row(position + 1, event))
+        echo_line(f"{first:>5}  earlier events: {program()} show {record.request_id} --events 1-{first}")
+    for number, event in enumerate(record.events[first:], first + 1):
+        echo_line(_event_row(number, event))
     echo_line("")
     echo_line(f"a whole event: {program()} show {record.request_id} --events N")
     echo_line(f"a prompt:      {program()} prompt {record.request_id} --why --at N")

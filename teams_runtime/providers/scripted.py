@@ -1,7 +1,7 @@
 """The provider that needs no account: it answers from a script, and what the script edits and runs is real.
 
-It keeps no state: the same request gets the same answer, however often a run was interrupted. A turn that no entry fits
-is an error, never a made-up answer.
+It keeps no state: the same request gets the same answer, however often a run was interrupted, and edits that an
+interrupted turn has made already are not made twice. A turn that no entry fits is an error, never a made-up answer.
 """
 
 from __future__ import annotations
@@ -195,7 +195,11 @@ class _Work:
             return None
         root = self._request.worktree.resolve()
         parts = PurePosixPath(path).parts
-        folder = (root / path).parent.resolve()
+        try:
+            folder = (root / path).parent.resolve()
+        except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL character
+            self.denials.append("edit refused: its path leads nowhere")
+            return None
         hidden = {".git", STATE_NAME.casefold()} & {
             part.casefold() for part in (*parts, *folder.parts[len(root.parts) :])
         }
@@ -230,16 +234,25 @@ class _Work:
 
 def _edit(place: Path, edit: WriteAction | ReplaceAction | DeleteAction) -> None:
     if isinstance(edit, DeleteAction):
-        place.unlink()
+        place.unlink(missing_ok=True)
         return
     if isinstance(edit, WriteAction):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(edit.text, encoding="utf-8", newline="")
         return
     text = place.read_bytes().decode("utf-8")
+    if _is_replaced(text, edit):
+        return
     if text.count(edit.old) != 1:
         raise _unusable(f"{edit.path!r} must hold the text to replace once, holds it {text.count(edit.old)} times")
     place.write_bytes(text.replace(edit.old, edit.new).encode("utf-8"))
+
+
+def _is_replaced(text: str, edit: ReplaceAction) -> bool:
+    """Return whether the replacement was made before: the new text is there, and the old one at most inside it."""
+    return (
+        edit.new != "" and edit.new in text and text.count(edit.old) == text.count(edit.new) * edit.new.count(edit.old)
+    )
 
 
 def _unusable(message: str) -> ProviderError:

@@ -164,7 +164,7 @@ class RoleRuntime:
             spent, session = spent.plus(reply.usage, call.seconds), reply.session_id
             denials += reply.denials
             try:
-                result = self._parse(turn, reply.text)
+                result = self._settled(self._parse(turn, reply.text))
             except ContractError as error:
                 rejected = _rejected(reply.text, error)
                 rejected_answers.save(turn.record.seq, attempt, rejected)
@@ -176,6 +176,10 @@ class RoleRuntime:
             return TurnReport(result, spent, denials)
         remedy = "read the answer's issues, then let the role try again or stop the request"
         return TurnFailure(FailureKind.CONTRACT, remedy, spent, rejected.issues if rejected else ())
+
+    def _settled(self, result: RoleResult) -> RoleResult:
+        """Return the result as it is recorded; a runtime may add what it knows itself."""
+        return result
 
     def _parse(self, turn: Turn, text: str) -> RoleResult:
         return parse_answer(

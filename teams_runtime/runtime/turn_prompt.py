@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from teams_runtime.shared.models import PromptContextRuntimeConfig
-from teams_runtime.shared.prompt_context import Projection, evidence_role, project_request
+from teams_runtime.shared.prompt_context import Projection, project_indexed
 from teams_runtime.store.records import Record
 from teams_runtime.workflows.roles.contract import PromptKind
 from teams_runtime.workflows.roles.prompt import PromptInput, RejectedAnswer, build_prompt
@@ -74,21 +74,18 @@ class TurnPrompts:
         self.turn = turn
         self.texts = texts
         self.projection = turn.record.project(config)
+        self._outline = _outline(turn.record) if self.projection.compacted else None
 
     def build(self, kind: PromptKind, rejected: RejectedAnswer | None = None) -> TurnPrompt:
         """Return the prompt of one kind; a repair needs the answer that was rejected."""
         text = self._text(kind, self.projection, rejected)
-        full = self._full_size(kind, rejected) if self.projection.compacted else len(text)
+        full = len(text) if self._outline is None else self._full_size(kind, self._outline, rejected)
         return TurnPrompt(kind=kind, text=text, projection=self.projection, characters_full=full)
 
-    def _full_size(self, kind: PromptKind, rejected: RejectedAnswer | None) -> int:
-        """Return the size of the prompt with every event; it is not built, a history may be hundreds of megabytes."""
-        record = self.turn.record
-        head = record.head
-        if _is_told_by_an_event(record, head.get("result")):
-            del head["result"]
-        lines = record.event_characters + record.seq
-        return len(self._text(kind, project_request(head), rejected)) + lines
+    def _full_size(self, kind: PromptKind, outline: Projection, rejected: RejectedAnswer | None) -> int:
+        """Return how long the prompt with every event is, without building it: a history can be huge."""
+        line_breaks = self.projection.total_events - 1
+        return len(self._text(kind, outline, rejected)) + self.turn.record.event_characters + line_breaks
 
     def _text(self, kind: PromptKind, projection: Projection, rejected: RejectedAnswer | None) -> str:
         turn = self.turn
@@ -106,10 +103,13 @@ class TurnPrompts:
         )
 
 
-def _is_told_by_an_event(record: Record, result: object) -> bool:
-    """Return whether the newest result is an event's, so that a prompt with every event shows it there."""
+def _outline(record: Record) -> Projection:
+    """Return a projection that gives the prompt with every event but for their text: one empty line stands for all.
+
+    The one event is that of the newest result, so that the head is rendered as beside the whole history.
+    """
+    result = record.head.get("result")
     seq = result.get("seq") if isinstance(result, dict) else None
-    if not isinstance(seq, int):
-        return False
-    events = record.events[seq - 1 : seq] if record.native else record.events
-    return any(evidence_role(event) is not None and event.get("seq") == seq for event in events)
+    newest = record.events[seq - 1] if isinstance(seq, int) and 1 <= seq <= record.seq else None
+    whole = PromptContextRuntimeConfig(enabled=False)
+    return project_indexed(record.head, 1, {}, lambda _: newest, whole, stored_lines=lambda _: "")

@@ -142,11 +142,19 @@ class Record:
         Args:
             position: 0-based, as in the list of events.
         """
+        return self.event_lines([range(self.seq)[position]])[0]
+
+    def event_lines(self, positions: Sequence[int]) -> Sequence[str]:
+        """Return the lines of several events, as `event_line` does; a long history is opened once for all of them.
+
+        Args:
+            positions: 0-based, ascending.
+        """
         if self._data is None and self._history is not None:
-            return self._history.texts([range(self.seq)[position]])[0]
-        if -len(self._texts) <= position < len(self._texts):
-            return one_line(self._texts[position])
-        return event_json(self.events[position])
+            return self._history.texts(positions)
+        if self._texts:
+            return [one_line(self._texts[position]) for position in positions]
+        return [event_json(self.events[position]) for position in positions]
 
     def project(self, config: PromptContextRuntimeConfig | None = None) -> Projection:
         """Return what prompts show of the record; of a long history only the selected events are read.

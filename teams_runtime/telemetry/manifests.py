@@ -1,10 +1,15 @@
-"""One line a physical call: which prompt it was, how it was built, how large it was, what became of it; never text."""
+"""One line a physical call: which prompt it was, how it was built, how large it was, what became of it; never text.
+
+That no text gets in does not depend on care: a manifest has no field that could hold one. Names are held to a short
+pattern, hashes to their digits, roles, kinds and reasons to lists, and everything else is a number.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,14 +17,31 @@ from typing import Any
 
 from filelock import FileLock
 
+from teams_runtime.shared.errors import FailureKind
+from teams_runtime.shared.models import REQUESTER, ROLES
+from teams_runtime.shared.paths import REQUEST_ID
+
 LOCK_SECONDS = 30.0
-MAX_REASON_CHARACTERS = 100
-"""How much of a reason is kept; a foreign record's role name can be of any length."""
+KINDS = ("role_task", "contract_repair", "research_decision", "version_control")
+"""The kinds of prompts."""
+OUTCOMES = ("ok", "rejected", *FailureKind)
+"""How a call can end: with an answer that keeps its contract, with one that breaks it, or without one."""
+OTHER = "other"
+"""Stands for a model that has no plain name, and for a backfilled role that is none of the team's."""
+
+_WORD = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,99}", re.ASCII)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_REASON = re.compile(rf"all|tail|backfill:({'|'.join((*ROLES, REQUESTER, OTHER))})", re.ASCII)
+_LARGEST = 10**15
 
 
 @dataclass(frozen=True, slots=True)
 class CallManifest:
     """How one prompt was built and what its call came to.
+
+    What others may name freely is not taken as it is: a model without a plain name is `other`, and so is a backfilled
+    role that is none of the team's.
 
     Attributes:
         request_id: the request.
@@ -49,6 +71,9 @@ class CallManifest:
         output_tokens: tokens of the answer, reasoning included.
         reasoning_tokens: the part of them spent on reasoning.
         cost_usd: US dollars, as told by the provider.
+
+    Raises:
+        ValueError: a value is of another type or shape than its field allows; the message does not repeat it.
     """
 
     request_id: str
@@ -79,6 +104,68 @@ class CallManifest:
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.model, str) and not _MODEL.fullmatch(self.model):
+            object.__setattr__(self, "model", OTHER)
+        if isinstance(self.reasons, tuple):
+            object.__setattr__(self, "reasons", tuple(map(_plain_reason, self.reasons)))
+        for name, fits in _FITS.items():
+            if not fits(getattr(self, name)):
+                raise ValueError(f"a manifest's {name} is not of the shape that its field allows")
+        if not len(self.positions) == len(self.reasons) == self.included_events:
+            raise ValueError("a manifest must have one position and one reason for each included event")
+
+
+def _plain_reason(reason: object) -> object:
+    odd = isinstance(reason, str) and reason.startswith("backfill:") and not _REASON.fullmatch(reason)
+    return f"backfill:{OTHER}" if odd else reason
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+def _one_of(words: tuple[str, ...]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, str) and value in words
+
+
+def _count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _LARGEST
+
+
+def _amount(value: object) -> bool:
+    return type(value) in {int, float} and 0 <= value <= _LARGEST  # type: ignore[operator]
+
+
+def _or_none(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: value is None or fits(value)
+
+
+def _all(fits: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, tuple) and all(map(fits, value))
+
+
+_FITS: Mapping[str, Callable[[object], bool]] = {
+    "request_id": _matches(REQUEST_ID),
+    "role": _one_of(ROLES),
+    "kind": _one_of(KINDS),
+    "outcome": _one_of(OUTCOMES),
+    **dict.fromkeys(("step", "provider", "policy"), _matches(_WORD)),
+    "model": _or_none(_matches(_MODEL)),
+    "positions": _all(_count),
+    "reasons": _all(_matches(_REASON)),
+    **dict.fromkeys(("template_sha256", "config_sha256", "prompt_sha256"), _matches(_SHA256)),
+    **dict.fromkeys(
+        ("seq", "visit", "attempt", "total_events", "included_events", "characters", "characters_full"), _count
+    ),
+    **dict.fromkeys(
+        ("answer_characters", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
+        _or_none(_count),
+    ),
+    "duration_seconds": _amount,
+    "cost_usd": _or_none(_amount),
+}
+"""What each field allows."""
 
 _NAMES = tuple(field.name for field in fields(CallManifest))
 
@@ -98,8 +185,8 @@ class ManifestLog:
     def write(self, manifest: CallManifest) -> None:
         """Append one line; several processes may write at once, and a torn last line is closed first."""
         now = self._clock().astimezone(UTC)
-        told = asdict(manifest) | {"reasons": [reason[:MAX_REASON_CHARACTERS] for reason in manifest.reasons]}
-        line = json.dumps({"timestamp": now.isoformat(timespec="milliseconds"), **told}).encode("ascii") + b"\n"
+        told = {"timestamp": now.isoformat(timespec="milliseconds"), **asdict(manifest)}
+        line = json.dumps(told).encode("ascii") + b"\n"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(self._folder / ".lock", timeout=LOCK_SECONDS, mode=0o600):
             handle = os.open(self._folder / f"{now:%Y-%m-%d}.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)

@@ -169,8 +169,8 @@ class LongTest(RecordsCase):
             event = self.store.new_event("note", actor="orchestrator", summary=f"note {number}", payload={})
             record = self.store.append("fix-sum", event, expected_seq=record.seq)
         out = self.call("show", "fix-sum")[1]
-        self.assertIn("104 older events:", out)
-        self.assertNotIn("  104  ", out)
+        self.assertIn("  104  earlier events:", out)
+        self.assertNotIn("note 99", out)
         for row in ("  105  ", "  304  "):
             self.assertIn(row, out)
         self.assertEqual(304, len(self.json("show", "fix-sum")["events"]))

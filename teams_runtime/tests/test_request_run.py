@@ -13,7 +13,7 @@ from teams_runtime.git.repository import Base
 from teams_runtime.git.worktree import Worktree, ensure_worktree
 from teams_runtime.shared.errors import InputError
 from teams_runtime.store.records import Record
-from teams_runtime.tests.team_fixture import BUILD, COMMIT, PLAN, QA, TeamCase, answer, find, reopen
+from teams_runtime.tests.team_fixture import BUILD, COMMIT, PLAN, QA, RESEARCH, TEAM, TeamCase, answer, find, reopen
 from teams_runtime.workflows.orchestration.request_run import RunObserver
 from teams_runtime.workflows.orchestration.team_service import TeamService
 
@@ -50,6 +50,21 @@ class WholeRunTest(TeamCase):
         steps = [payload["step"] for payload in find(record, "delegated")]
         expected = ["research", "plan", "architect_guidance", "build", "review", "qa", "version_control"]
         self.assertEqual(expected, steps)
+
+    def test_a_search_that_cannot_be_made_is_passed_on_as_a_gap(self) -> None:
+        """The request goes on, and the report that the planner is shown says that the gap is open."""
+        needed = RESEARCH["answer"]["research"] | {
+            "needed": True,
+            "reason_code": "needed_external_grounding",
+            "subject": "rounding",
+            "query": "How do banks round?",
+            "knowledge_gap": "the law",
+        }
+        self.write_script(answer("research", research=needed), *TEAM)
+        _, record = self.run_request(profile="full")
+        report = find(record, "role_report")[0]
+        self.assertFalse(report["deep_research"]["done"])
+        self.assertEqual("completed", record.head["status"])
 
     def test_the_users_checkout_is_not_touched(self) -> None:
         """Head, branch, index and files are what they were, a staged and a dirty file included."""

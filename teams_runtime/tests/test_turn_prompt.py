@@ -37,7 +37,9 @@ def hundred_events() -> Record:
             "payload": payload | ({"role": role, "status": "completed"} if role else {}),
         }
 
-    return Record(Path("r1.json"), {"request_id": "r1", "scope": "Do it", "events": [event(n) for n in range(100)]})
+    events = [event(number) for number in range(100)]
+    result = {"seq": 42, "summary": "event 41", **events[41]["payload"]}
+    return Record(Path("r1.json"), {"request_id": "r1", "scope": "Do it", "events": events, "result": result})
 
 
 def build(kind: PromptKind, config: PromptContextRuntimeConfig) -> tuple[str, int]:
@@ -75,12 +77,14 @@ class BoundTest(unittest.TestCase):
                 self.assertNotIn("omitted_events", text)
 
     def test_the_full_size_is_that_of_the_disabled_prompt(self) -> None:
-        """What a prompt reports as its full size is what the rollback would send."""
+        """What a prompt reports as its full size is what the rollback would send, to the character."""
+        tight = PromptContextRuntimeConfig(recent_events=2, max_events=2)
         for kind in PromptKind:
-            with self.subTest(kind=kind):
-                _, full = build(kind, PromptContextRuntimeConfig())
-                whole, _ = build(kind, PromptContextRuntimeConfig(enabled=False))
-                self.assertEqual(len(whole), full)
+            for config in (PromptContextRuntimeConfig(), tight):
+                with self.subTest(kind=kind, max_events=config.max_events):
+                    _, full = build(kind, config)
+                    whole, _ = build(kind, PromptContextRuntimeConfig(enabled=False))
+                    self.assertEqual(len(whole), full)
 
     def test_one_projection_serves_the_turn(self) -> None:
         """The task and its repair show the same events, by the same object."""
