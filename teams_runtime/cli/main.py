@@ -46,6 +46,10 @@ VERBS: dict[str, Verb] = {
     "list": Verb("teams_runtime.cli.list:list_requests", "List the requests, newest first."),
     "show": Verb("teams_runtime.cli.show:show", "Show a request and its events."),
     "prompt": Verb("teams_runtime.cli.prompt:prompt", "Show the exact text a role is shown, and why."),
+    "verify": Verb("teams_runtime.cli.verify:verify", "Check that a record is whole and says what happened."),
+    "export": Verb("teams_runtime.cli.carry:export", "Write a record to a plain file."),
+    "import": Verb("teams_runtime.cli.carry:take_in", "Make a record of a plain file."),
+    "prune": Verb("teams_runtime.cli.prune:prune", "Show what requests take on disk, and remove them."),
     "config": Verb("teams_runtime.cli.config:config", "Check the config file, or write its JSON Schema."),
 }
 """Every verb, in the order of `--help`."""

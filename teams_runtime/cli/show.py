@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from teams_runtime.cli.output import clipped, echo_json, echo_line, echo_text, json_option, program
+from teams_runtime.cli.output import clipped, echo_line, echo_text, json_option, one_line, program
 from teams_runtime.cli.service import open_store
 from teams_runtime.shared.errors import InputError
 from teams_runtime.shared.paths import find_workspace
-from teams_runtime.shared.prompt_context import evidence_role
+from teams_runtime.shared.prompt_context import event_json, evidence_role
 from teams_runtime.store.records import Record
+from teams_runtime.store.salvage import salvage_file
 
 OVERVIEW_EVENTS = 200
 """How many of the newest events the overview lists; older ones are asked for by `--events`."""
@@ -25,28 +26,48 @@ OVERVIEW_EVENTS = 200
     "--events", "span", metavar="A-B", help="Show these events whole, one JSON object a line; A alone is one event."
 )
 @click.option("--role", metavar="ROLE", help="Show only events that are this role's evidence.")
+@click.option("--salvage", is_flag=True, help="Of a damaged record: the events that are whole, one JSON object a line.")
 @json_option
-def show(request_id: str, span: str | None, role: str | None, as_json: bool) -> None:
+def show(request_id: str, span: str | None, role: str | None, salvage: bool, as_json: bool) -> None:
     """Show one request: its state, and its events. REQUEST_ID may be shortened while it stays unique."""
-    store = open_store(find_workspace(Path.cwd()))
-    record = store.load(store.resolve(request_id))
-    chosen = list(_chosen(record, span, role))
+    paths = find_workspace(Path.cwd())
+    store = open_store(paths)
+    request_id = store.resolve(request_id)
+    if salvage:
+        _salvage(paths.record(request_id), as_json=as_json)
+        return
+    record = store.load(request_id)
     if as_json:
-        echo_json({"head": record.head, "events": [record.events[position] for position in chosen]})
+        lines = ",".join(record.event_lines(_chosen(record, span, role)))
+        echo_text(f'{{"head": {event_json(record.head)}, "events": [{lines}]}}')
     elif span is not None or role is not None:
-        for position in chosen:
-            echo_text(record.event_line(position))
+        for line in record.event_lines(_chosen(record, span, role)):
+            echo_text(line)
     else:
         _overview(record)
 
 
-def _chosen(record: Record, span: str | None, role: str | None) -> Iterator[int]:
-    """Yield the positions (0-based) of the wanted events."""
+def _salvage(path: Path, *, as_json: bool) -> None:
+    """Print what is whole in a file; what is not is told on standard error, and the file is left as it is."""
+    found = salvage_file(path)
+    if as_json:
+        gaps = ",".join(map(event_json, found.gaps))
+        echo_text(f'{{"events": [{",".join(found.lines)}], "gaps": [{gaps}]}}')
+        return
+    for line in found.lines:
+        echo_text(line)
+    for gap in found.gaps:
+        click.echo(one_line(gap), err=True)
+
+
+def _chosen(record: Record, span: str | None, role: str | None) -> Sequence[int]:
+    """Return the positions (0-based) of the wanted events."""
     first, last = (1, record.seq) if span is None else parse_span(span, record.seq)
-    wanted = None if role is None else role.strip().casefold()
-    for position in range(first - 1, last):
-        if wanted is None or evidence_role(record.events[position]) == wanted:
-            yield position
+    if role is None:
+        return range(first - 1, last)
+    wanted = role.strip().casefold()
+    events = record.events[first - 1 : last]
+    return [position for position, event in enumerate(events, first - 1) if evidence_role(event) == wanted]
 
 
 def parse_span(span: str, total: int) -> tuple[int, int]:

@@ -53,7 +53,7 @@ class Index:
         previous: end of the newest event but one; `start` when there is only one.
         end: end of the newest event.
         count: number of events.
-        characters: characters of all event lines together.
+        characters: characters of all event lines together, as a prompt shows them.
         digest: CRC-32 of the file up to `end`.
         plain: whether every event line starts with its `id`, as the store writes it.
         recent: the newest events, oldest first.
@@ -80,7 +80,7 @@ class Index:
 
         Args:
             line: the event's text, one line.
-            characters: how many characters that is.
+            characters: how many characters that is in a prompt.
             role: the role that it is evidence of.
             plain: whether it starts with its `id`.
         """

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from teams_runtime.shared.prompt_context import event_json, evidence_role
+from teams_runtime.shared.prompt_context import one_line as prompt_line
 from teams_runtime.store.events import to_json
 from teams_runtime.store.index import closing, empty_index
 from teams_runtime.store.scanning import Scan, one_line
@@ -70,7 +71,7 @@ def lay_out(head: Mapping[str, Any], lines: Sequence[str], events: Sequence[Any]
     for line, event in zip(lines, events, strict=True):
         text = line.encode()
         body += (index.gap(), text)
-        index = index.add(text, len(line), evidence_role(event), plain=is_plain(line, event))
+        index = index.add(text, len(prompt_line(line)), evidence_role(event), plain=is_plain(line, event))
     return b"".join((*body, closing(index, fields_text(changing))))
 
 

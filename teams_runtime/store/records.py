@@ -15,6 +15,7 @@ from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordNo
 from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.paths import REQUEST_ID, WorkspacePaths, check_request_id
 from teams_runtime.shared.prompt_context import Projection, event_json, project_indexed, project_request, select
+from teams_runtime.shared.prompt_context import one_line as prompt_line
 from teams_runtime.store.appending import Appender
 from teams_runtime.store.checking import Verdict, verify_file
 from teams_runtime.store.events import Event, stored_event
@@ -107,10 +108,10 @@ class Record:
 
     @property
     def event_characters(self) -> int:
-        """How many characters all event lines have together, without line breaks."""
+        """How many characters all event lines have together as a prompt shows them, without line breaks."""
         if self._data is None and self._history is not None:
             return self._history.index.characters
-        return sum(len(self.event_line(position)) for position in range(self.seq))
+        return sum(len(prompt_line(self.event_line(position))) for position in range(self.seq))
 
     def at(self, seq: int) -> Record:
         """Return the record as it stood after event `seq`; a foreign record keeps its head, nobody knows the older one.
@@ -141,11 +142,19 @@ class Record:
         Args:
             position: 0-based, as in the list of events.
         """
+        return self.event_lines([range(self.seq)[position]])[0]
+
+    def event_lines(self, positions: Sequence[int]) -> Sequence[str]:
+        """Return the lines of several events, as `event_line` does; a long history is opened once for all of them.
+
+        Args:
+            positions: 0-based, ascending.
+        """
         if self._data is None and self._history is not None:
-            return self._history.texts([range(self.seq)[position]])[0]
-        if -len(self._texts) <= position < len(self._texts):
-            return one_line(self._texts[position])
-        return event_json(self.events[position])
+            return self._history.texts(positions)
+        if self._texts:
+            return [one_line(self._texts[position]) for position in positions]
+        return [event_json(self.events[position]) for position in positions]
 
     def project(self, config: PromptContextRuntimeConfig | None = None) -> Projection:
         """Return what prompts show of the record; of a long history only the selected events are read.

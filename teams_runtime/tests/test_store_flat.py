@@ -22,6 +22,7 @@ from teams_runtime.store.records import Record, read_record_file
 from teams_runtime.store.writing import Disk
 from teams_runtime.tests.store_support import ID, SHARED, StoreCase, create, note, open_store
 
+EVERYTHING = PromptContextRuntimeConfig(enabled=False)
 HISTORY = st.lists(st.tuples(st.sampled_from(("planner", "qa", "QA", "", 7)), st.booleans()), min_size=1, max_size=30)
 ROLES = ("planner", "qa", "Developer", " QA ", "", 7)
 
@@ -218,7 +219,7 @@ class SliceTest(FlatCase):
         """`at` and the count of characters agree with the whole file."""
         self.assertEqual(self.whole["events"][:7], self.record.at(7).events)
         self.assertEqual(7, self.record.at(7).head["count"])
-        self.assertEqual(sum(len(self.record.event_line(n)) for n in range(61)), self.record.event_characters)
+        self.assertEqual(sum(map(len, self.record.project(EVERYTHING).event_lines())), self.record.event_characters)
 
     def test_a_record_that_was_read_stays_what_it_was(self) -> None:
         """Later appends are not seen by it; a file that another program wrote is an error, not another history."""
@@ -325,7 +326,7 @@ class OutsideTest(FlatCase):
         record = self.grow(2)
         self.assertEqual(odd, record.event_line(21))
         self.assertEqual(odd, dict(zip(record.project().positions, record.project().event_lines(), strict=True))[21])
-        self.assertEqual(sum(len(record.event_line(n)) for n in range(record.seq)), record.event_characters)
+        self.assertEqual(sum(map(len, record.project(EVERYTHING).event_lines())), record.event_characters)
 
     def test_an_index_of_a_foreign_record_is_its_own_field(self) -> None:
         """A foreign `_index` is kept and never believed."""
