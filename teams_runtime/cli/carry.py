@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from teams_runtime.cli.output import echo_json, echo_line, json_option
+from teams_runtime.cli.output import echo_json, echo_line, json_option, write_bytes
 from teams_runtime.cli.service import open_store
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import InputError
+from teams_runtime.shared.own_files import write_new_file
 from teams_runtime.shared.paths import find_workspace
 
 
@@ -22,16 +23,15 @@ def export(request_id: str, file: Path | None, as_json: bool) -> None:
 
     The file is one JSON object with every event as it is spelled in the record. An existing file is never replaced.
     """
-    store = open_store(find_workspace(Path.cwd()))
+    store = open_store(find_workspace(here()))
     request_id = store.resolve(request_id)
     blob = store.plain_bytes(request_id)
     if file is not None and str(file) == "-":
-        sys.stdout.buffer.write(blob)
+        write_bytes(blob)
         return
     target = file or Path(f"{request_id}.json")
     try:
-        with target.open("xb") as stream:
-            stream.write(blob)
+        write_new_file(target, blob)
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
     if as_json:
@@ -46,7 +46,7 @@ def export(request_id: str, file: Path | None, as_json: bool) -> None:
 @json_option
 def take_in(file: Path, request_id: str | None, as_json: bool) -> None:
     """Make a record of FILE: one that `export` wrote, or a record of another program, which is only read."""
-    record = open_store(find_workspace(Path.cwd())).take_in(file, request_id)
+    record = open_store(find_workspace(here())).take_in(file, request_id)
     if as_json:
         echo_json({"request_id": record.path.stem, "events": record.seq, "native": record.native})
     else:

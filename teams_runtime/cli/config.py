@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from teams_runtime.cli.output import echo_json, echo_line, echo_text, json_option
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.config import load_team_runtime_config
 from teams_runtime.shared.config_schema import config_schema, schema_text
 from teams_runtime.shared.errors import ConfigError, InputError
@@ -43,7 +44,7 @@ def notes(root: Path, loaded: TeamRuntimeConfig) -> Iterator[str]:
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
     """Tell every problem of the config file; exit code 2 when there is one."""
-    root = find_workspace(Path.cwd()).root
+    root = find_workspace(here()).root
     problems: tuple[str, ...] = ()
     told: list[str] = []
     try:

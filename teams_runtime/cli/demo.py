@@ -6,6 +6,7 @@ Everything but the answers is real: the worktree, the edits, the test runs, the 
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -22,6 +23,7 @@ from teams_runtime.cli.live import size_text
 from teams_runtime.cli.output import echo_json, echo_line, json_option, program
 from teams_runtime.cli.run import EXIT_CODES, work
 from teams_runtime.cli.service import open_service
+from teams_runtime.cli.workspace import here
 from teams_runtime.git.command import Git
 from teams_runtime.shared.errors import WorkspaceError
 from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
@@ -69,14 +71,14 @@ def make_demo(folder: Path) -> Path:
     Raises:
         WorkspaceError: the folder holds something that is not a demo, or cannot be made.
     """
-    target = folder.absolute()
-    if os.path.lexists(target):
-        if target.is_symlink() or not (target / MARKER).is_file():
-            raise WorkspaceError(
-                f"{target}: must be free, or an earlier demo, got something else; choose another --dir"
-            )
-        shutil.rmtree(target)
+    target = here() / folder
     try:
+        if os.path.lexists(target):
+            if target.is_symlink() or not (target / MARKER).is_file():
+                raise WorkspaceError(
+                    f"{target}: must be free, or an earlier demo, got something else; choose another --dir"
+                )
+            shutil.rmtree(target)
         _fill(target)
     except OSError as error:
         raise WorkspaceError(f"{target}: a demo cannot be made here: {error.strerror or error}") from error
@@ -148,7 +150,7 @@ def _report(service: TeamService, record: Record, prompts: list[dict[str, Any]],
         yield f"  {number:>2}  {row['role']:<18}  {row['kind']:<18}  {size:>16}"
     yield ""
     yield "look closer:"
-    yield f"  cd {os.path.relpath(service.paths.root)}"
+    yield f"  cd {shlex.quote(os.path.relpath(service.paths.root))}"
     yield f"  {program()} show {record.request_id}"
     yield f"  {program()} prompt {record.request_id} --role qa --at {_last_seq(service, record, 'qa')} --why"
     yield f"  git show {commit.get('branch')}"

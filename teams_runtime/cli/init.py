@@ -9,8 +9,10 @@ from pathlib import Path
 import click
 
 from teams_runtime.cli.output import echo_json, echo_line, json_option
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import WorkspaceError
-from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
+from teams_runtime.shared.own_files import make_own_folder, write_new_file, write_own_file
+from teams_runtime.shared.paths import CONFIG_NAME, STATE_NAME, WorkspacePaths
 
 SCHEMA_NAME = "team_runtime.schema.json"
 """The JSON Schema's file name in the state folder; the first line of the scaffold's config names it for editors."""
@@ -29,16 +31,15 @@ def make_workspace(folder: Path) -> WorkspacePaths:
     Raises:
         WorkspaceError: a config file is there already, or the file system refuses.
     """
-    paths = WorkspacePaths(folder.resolve())
+    paths = WorkspacePaths(Path(os.path.realpath(here() / folder)))
     if os.path.lexists(paths.config_file):
         raise WorkspaceError(f"{paths.config_file}: must not exist yet, got one already; nothing was changed")
     try:
         paths.root.mkdir(parents=True, exist_ok=True)
         make_state_folder(paths)
-        with paths.config_file.open("x", encoding="utf-8") as file:
-            file.write(scaffold_config())
+        write_new_file(paths.config_file, scaffold_config().encode(), mode=0o666)
     except OSError as error:
-        raise WorkspaceError(f"{paths.root}: a workspace cannot be made here: {error}") from error
+        raise WorkspaceError(f"{paths.root}: a workspace cannot be made here: {error.strerror}") from error
     return paths
 
 
@@ -46,10 +47,9 @@ def make_state_folder(paths: WorkspacePaths) -> None:
     """Make the state folder (readable by its owner only) with the file that hides it from git, and the schema."""
     from teams_runtime.shared.config_schema import schema_text
 
-    paths.state.mkdir(mode=0o700, exist_ok=True)
-    paths.state.chmod(0o700)
-    (paths.state / ".gitignore").write_text("*\n", encoding="utf-8")
-    (paths.state / SCHEMA_NAME).write_text(schema_text(), encoding="utf-8")
+    make_own_folder(paths.root, STATE_NAME).chmod(0o700)
+    write_own_file(paths.state / ".gitignore", lambda stream: stream.write(b"*\n"))
+    write_own_file(paths.state / SCHEMA_NAME, lambda stream: stream.write(schema_text().encode()))
 
 
 @click.command()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 from teams_runtime.cli.output import clipped, echo_json, echo_line, json_option, program
 from teams_runtime.cli.service import open_store
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.paths import find_workspace
 from teams_runtime.store.records import DamagedRecord, RecordSummary
 
@@ -18,7 +18,7 @@ from teams_runtime.store.records import DamagedRecord, RecordSummary
 @json_option
 def list_requests(as_json: bool) -> None:
     """List the requests of this workspace."""
-    rows = open_store(find_workspace(Path.cwd())).list()
+    rows = open_store(find_workspace(here())).list()
     if as_json:
         echo_json({"requests": [_as_dict(row) for row in rows]})
         return

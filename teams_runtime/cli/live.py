@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from teams_runtime.cli.output import encodable, one_line
 from teams_runtime.telemetry.manifests import CallManifest
 from teams_runtime.workflows.orchestration.request_run import RunObserver
 
@@ -54,10 +56,10 @@ class PlainView(RunObserver):
     """Writes one line for each thing that happens; for logs and pipes.
 
     Args:
-        stream: where the lines go.
+        stream: where the lines go; None, or one that cannot be written any more, is no reason to stop the work.
     """
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str] | None) -> None:
         self._stream = stream
         self.rows: list[TurnRow] = []
 
@@ -67,7 +69,7 @@ class PlainView(RunObserver):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.flush()
+        """Every line is flushed as it is written."""
 
     def delegated(self, role: str, step: str, visit: int, cause: str) -> None:
         """Say who begins to work on what."""
@@ -95,7 +97,12 @@ class PlainView(RunObserver):
             self._say(f"  {event['seq']}. {event['type']}: {event['summary']}")
 
     def _say(self, line: str) -> None:
-        print(line.encode("utf-8", "backslashreplace").decode(), file=self._stream, flush=True)
+        if self._stream is None:
+            return
+        try:
+            print(encodable(one_line(line), self._stream), file=self._stream, flush=True)
+        except OSError:
+            self._stream = None  # a view that nobody can see is no reason to stop the work
 
 
 class LiveView(PlainView):
@@ -120,7 +127,8 @@ class LiveView(PlainView):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        with suppress(OSError):  # the terminal is gone
+            self._live.stop()
 
     def _say(self, line: str) -> None:
         """The table says it already."""
@@ -136,7 +144,7 @@ class LiveView(PlainView):
         for row in self.rows:
             seconds = time.monotonic() - row.started if row.seconds is None else row.seconds
             state = row.state if row.seconds is not None else f"{row.state}: {row.detail}" if row.detail else row.state
-            table.add_row(row.label, row.role, f"{seconds:.1f} s", row.sizes(), escape(state))
+            table.add_row(row.label, row.role, f"{seconds:.1f} s", row.sizes(), escape(one_line(state)))
         return table
 
 
@@ -150,6 +158,6 @@ def _outcome(event: Mapping[str, Any]) -> str:
     return f"{said}, {outcome}" if outcome == "reopen" else str(said)
 
 
-def view_for(stream: IO[str], *, plain: bool) -> PlainView:
+def view_for(stream: IO[str] | None, *, plain: bool) -> PlainView:
     """Return the live table for a terminal, plain lines for everything else."""
-    return PlainView(stream) if plain or not stream.isatty() else LiveView(stream)
+    return PlainView(stream) if plain or stream is None or not stream.isatty() else LiveView(stream)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
-import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import click
 
 from teams_runtime import __version__
-from teams_runtime.cli.output import error_json, one_line
+from teams_runtime.cli.ending import Ended, ended_by_signals
+from teams_runtime.cli.output import error_json, one_line, silence
 from teams_runtime.shared.errors import ConfigError, ProviderError, TeamsRuntimeError, UserError
 
 PROGRAM = "teams-runtime"
@@ -20,8 +22,8 @@ EXIT_USER = 2
 """The user can mend it."""
 EXIT_FAILED = 1
 """Something else failed that is not a bug: a provider, a process, or the reader of our output went away."""
-EXIT_INTERRUPTED = 130
-"""Ctrl-C, as shells count it: 128 + SIGINT."""
+EXIT_SIGNAL = 128
+"""Shells add the number of the signal that ended a program to this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +113,54 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and end the process.
 
     Exit codes: 0 all went well; 2 the user can mend it (one line on stderr, for a config file one a problem);
-    1 something else failed; 130 interrupted.
+    1 something else failed; 128 and the signal's number when one ended it.
 
     Args:
         arguments: without the program's name; the process's own by default.
     """
-    try:
-        code = execute(cli, sys.argv[1:] if arguments is None else list(arguments))
-        click.echo(nl=False)  # flushes
-    except BrokenPipeError:
-        # what is left in the buffer must not raise again when the interpreter flushes it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = EXIT_FAILED
+    unwritten: OSError | None = None
+    with ended_by_signals():
+        try:
+            code = execute(cli, sys.argv[1:] if arguments is None else list(arguments))
+        except BrokenPipeError:
+            code = EXIT_FAILED
+        except OSError as error:
+            if not _printing(error):  # a bug
+                raise
+            code, unwritten = EXIT_USER, error
+    failure = unwritten or _flush(sys.stdout)
+    if failure is not None:
+        silence(sys.stdout)
+        code = EXIT_FAILED if isinstance(failure, BrokenPipeError) else EXIT_USER
+        if code == EXIT_USER:
+            _complain(f"standard output: cannot be written: {failure.strerror}")
+    if _flush(sys.stderr) is not None:
+        silence(sys.stderr)
     sys.exit(code)
+
+
+def _printing(error: OSError) -> bool:
+    """Return whether click failed to print, as it does help and version by itself."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("click.")
+
+
+def _flush(stream: IO[str] | None) -> OSError | None:
+    """Write out what is left for a stream and return why that failed; a closed stream is written nothing."""
+    try:
+        if stream is not None:
+            stream.flush()
+    except OSError as error:
+        return error
+    return None
+
+
+def _complain(text: str) -> None:
+    """Print on standard error, which may be full or gone itself."""
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
 def execute(command: click.Command, arguments: list[str]) -> int:
@@ -135,8 +172,12 @@ def execute(command: click.Command, arguments: list[str]) -> int:
         return error.exit_code
     except (click.ClickException, TeamsRuntimeError) as error:
         return _tell(error, as_json="--json" in arguments)
+    except SystemExit as end:
+        code = end.code
+    except Ended as end:
+        return EXIT_SIGNAL + end.number
     except (click.Abort, KeyboardInterrupt):
-        return EXIT_INTERRUPTED
+        return EXIT_SIGNAL + signal.SIGINT
     return code if isinstance(code, int) else 0
 
 
@@ -144,9 +185,9 @@ def _tell(error: click.ClickException | TeamsRuntimeError, *, as_json: bool) -> 
     """Print an error on stderr, one line each, and return the exit code that it stands for."""
     lines = _lines(error)
     if as_json:
-        click.echo(error_json(type(error).__name__, "\n".join(lines)), err=True)
+        _complain(error_json(type(error).__name__, "\n".join(lines)))
     else:
-        click.echo("\n".join(lines), err=True)
+        _complain("\n".join(lines))
     if isinstance(error, click.ClickException):
         return error.exit_code
     return EXIT_USER if isinstance(error, UserError) else EXIT_FAILED

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from teams_runtime.shared.errors import OutputError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that move a terminal's cursor, change its state or turn the direction of writing."""
 
 
 def json_option(function: _Command) -> _Command:
@@ -46,28 +53,72 @@ def error_json(kind: str, message: str) -> str:
 
 def echo_json(value: Any) -> None:
     """Print a value as one line of JSON."""
-    click.echo(json_line(value))
+    _echo(json_line(value))
 
 
 def echo_line(text: str) -> None:
     """Print a text as one line; characters that the output's encoding lacks are escaped."""
-    click.echo(encodable(one_line(text)))
+    _echo(encodable(one_line(text)))
 
 
 def echo_text(text: str) -> None:
     """Print a text of many lines as it is; characters that the output's encoding lacks are escaped."""
-    click.echo(encodable(text), color=True)  # else click drops escape sequences from the text
+    _echo(encodable(shown(text)))
 
 
-def encodable(text: str) -> str:
-    """Return a text with everything escaped that the standard output cannot encode, lone surrogates among them."""
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+def _echo(text: str, *, nl: bool = True) -> None:
+    with _told(sys.stdout):
+        click.echo(text, nl=nl, color=True)  # else click drops escape sequences from the text
+
+
+@contextmanager
+def _told(stream: IO[str] | None) -> Iterator[None]:
+    """Tell a failure of the standard output as what it is, and let what is left in it lead nowhere."""
+    try:
+        yield
+    except OSError as error:
+        silence(stream)
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise OutputError(f"standard output: cannot be written: {error.strerror}") from error
+
+
+def silence(stream: IO[str] | None) -> None:
+    """Let a stream lead nowhere: what is left in it must not fail again when the interpreter writes it at exit."""
+    if stream is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def encodable(text: str, stream: IO[str] | None = None) -> str:
+    """Return a text with everything escaped that a stream cannot encode, lone surrogates among them.
+
+    Args:
+        text: the text.
+        stream: where it goes; the standard output by default.
+    """
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     return text.encode(encoding, errors="backslashreplace").decode(encoding)
+
+
+def shown(text: str) -> str:
+    r"""Return a text as a terminal may have it: there, what would steer the terminal is escaped; elsewhere nothing is.
+
+    Line ends and tabs stay. In JSON text only characters inside strings can change, into an equal spelling.
+    """
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if draws() else text
 
 
 def draws() -> bool:
     """Return whether the standard output is a terminal that a view can be drawn on."""
-    return sys.stdout.isatty()
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
+def write_bytes(blob: bytes) -> None:
+    """Print bytes as they are; nothing is said when the standard output is closed."""
+    if sys.stdout is not None:
+        with _told(sys.stdout):
+            sys.stdout.buffer.write(blob)
+            sys.stdout.buffer.flush()
 
 
 def console() -> Console:
@@ -89,7 +140,7 @@ def clipped(value: object, width: int) -> str:
 
 def echo_exact(text: str) -> None:
     """Print a text to the last character and add nothing, not even a line end."""
-    click.echo(encodable(text), nl=False, color=True)
+    _echo(encodable(shown(text)), nl=False)
 
 
 def program() -> str:

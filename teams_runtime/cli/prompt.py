@@ -10,6 +10,7 @@ import click
 
 from teams_runtime.cli.output import echo_exact, echo_json, echo_line, json_option
 from teams_runtime.cli.service import open_store
+from teams_runtime.cli.workspace import here
 from teams_runtime.runtime.side_files import RejectedAnswers
 from teams_runtime.runtime.turn_prompt import TurnPrompt
 from teams_runtime.shared.config import load_team_runtime_config
@@ -75,12 +76,12 @@ def _source(request: str) -> _Source:
     if "/" in request or request.endswith(".json"):
         record = read_record_file(Path(request))
         try:
-            paths = find_workspace(Path.cwd())
+            paths = find_workspace(here())
         except WorkspaceError:
             return _Source(record, TeamRuntimeConfig().prompt_context, load_texts({}), None)
         config = load_team_runtime_config(paths.root)
         return _Source(record, config.prompt_context, role_texts(paths, config), None)
-    paths = find_workspace(Path.cwd())
+    paths = find_workspace(here())
     config = load_team_runtime_config(paths.root)
     store = open_store(paths)
     record = store.load(store.resolve(request))

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import click
 
 from teams_runtime.cli.output import echo_json, echo_line, json_option
 from teams_runtime.cli.service import now, open_store
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import InputError
-from teams_runtime.shared.paths import find_workspace
+from teams_runtime.shared.paths import WorkspacePaths, find_workspace
 from teams_runtime.store.pruning import Footprint
 from teams_runtime.store.records import RecordStore, RecordSummary
+from teams_runtime.workflows.orchestration.only_runner import only_runner
 
 ENDED = ("completed", "failed", "cancelled")
+MOST_DAYS = 36_500
+"""A hundred years: no request is older, and no calendar ends."""
 
 
 @click.command()
 @click.argument("request_ids", nargs=-1)
 @click.option(
-    "--older-than", "days", type=click.IntRange(min=0), metavar="DAYS", help="Ended requests untouched for so long."
+    "--older-than",
+    "days",
+    type=click.IntRange(min=0, max=MOST_DAYS),
+    metavar="DAYS",
+    help="Ended requests untouched for so long.",
 )
 @click.option("--yes", is_flag=True, help="Remove what is shown; without it nothing is removed.")
 @json_option
@@ -32,10 +39,10 @@ def prune(request_ids: tuple[str, ...], days: int | None, yes: bool, as_json: bo
     """
     if not request_ids and days is None:
         raise InputError("prune needs request ids, or --older-than DAYS")
-    paths = find_workspace(Path.cwd())
+    paths = find_workspace(here())
     store = open_store(paths)
     names = [store.resolve(one) for one in request_ids] if request_ids else _ended(store, days or 0)
-    prints = [store.remove(name) if yes else store.footprint(name) for name in dict.fromkeys(names)]
+    prints = [_remove(paths, store, name) if yes else store.footprint(name) for name in dict.fromkeys(names)]
     if as_json:
         echo_json({"removed": yes, "requests": [_as_dict(one) for one in prints]})
         return
@@ -46,6 +53,12 @@ def prune(request_ids: tuple[str, ...], days: int | None, yes: bool, as_json: bo
         if paths.worktree(one.request_id).exists():
             echo_line(f"  stays: {paths.worktree(one.request_id)} and the branch teams/{one.request_id}")
     echo_line(f"{len(prints)} requests {'removed' if yes else 'would be removed; --yes removes them'}")
+
+
+def _remove(paths: WorkspacePaths, store: RecordStore, request_id: str) -> Footprint:
+    """Remove a request, unless somebody works on it."""
+    with only_runner(paths, request_id):
+        return store.remove(request_id)
 
 
 def _ended(store: RecordStore, days: int) -> Sequence[str]:

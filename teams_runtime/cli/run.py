@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from teams_runtime.cli.ending import Ended
 from teams_runtime.cli.live import view_for
-from teams_runtime.cli.output import echo_json, echo_text, json_option, program
+from teams_runtime.cli.output import echo_json, echo_text, json_option, one_line, program
 from teams_runtime.cli.service import open_service
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import InputError
 from teams_runtime.store.records import Record
 from teams_runtime.workflows.orchestration.team_service import MAX_REQUEST_CHARACTERS, TeamService
@@ -36,7 +39,7 @@ def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) 
         raise InputError("standard input can give the scope or the body, not both")
     scope_text = _text(Path("-"), "scope") if scope == "-" else scope
     body = "" if body_file is None else _text(body_file, "--body-file")
-    service = open_service(Path.cwd())
+    service = open_service(here())
     record = service.submit(scope_text, body=body, profile=profile)
     finish(service, record.request_id, as_json=as_json)
 
@@ -46,7 +49,7 @@ def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) 
 @json_option
 def resume(request_id: str, as_json: bool) -> None:
     """Go on with a request that was interrupted; finished turns and a finished commit are not repeated."""
-    service = open_service(Path.cwd())
+    service = open_service(here())
     finish(service, service.store.resolve(request_id), as_json=as_json)
 
 
@@ -57,7 +60,7 @@ def resume(request_id: str, as_json: bool) -> None:
 @json_option
 def answer(request_id: str, choice: str, text: str, as_json: bool) -> None:
     """Answer the question that a request waits with, by one of its CHOICEs, and go on with the request."""
-    service = open_service(Path.cwd())
+    service = open_service(here())
     resolved = service.store.resolve(request_id)
     service.answer(resolved, choice, text)
     finish(service, resolved, as_json=as_json)
@@ -76,8 +79,13 @@ def finish(service: TeamService, request_id: str, *, as_json: bool) -> None:
 
 def work(service: TeamService, request_id: str, *, as_json: bool) -> Record:
     """Work a request to where it stops, with a live view; beside `--json` the view is plain, on standard error."""
-    with view_for(sys.stderr if as_json else sys.stdout, plain=as_json) as view:
-        return service.advance(request_id, view)
+    try:
+        with view_for(sys.stderr if as_json else sys.stdout, plain=as_json) as view:
+            return service.advance(request_id, view)
+    except (Ended, KeyboardInterrupt):
+        with suppress(OSError):
+            click.echo(f"interrupted; go on with: {program()} resume {request_id}", err=True)
+        raise
 
 
 def outcome(record: Record) -> dict[str, Any]:
@@ -103,7 +111,7 @@ def outcome_lines(record: Record) -> list[str]:
         lines.append(f"commit  {told['commit']} on {told['branch']}")
         lines.append(f"take it over: git merge {told['branch']}")
     if told["question"]:
-        lines.append(f"waits for a person: {told['question']}")
+        lines += [one_line(line) for line in f"waits for a person: {told['question']}".split("\n")]
         lines += [
             f"  {program()} answer {told['request_id']} {choice}" for choice in record.head["question"]["choices"]
         ]
@@ -114,6 +122,8 @@ def _text(path: Path, what: str) -> str:
     """Read a text as UTF-8, never more than a request may hold."""
     limit = MAX_REQUEST_CHARACTERS * 4  # the most bytes that so many characters take in UTF-8
     try:
+        if str(path) == "-" and sys.stdin is None:
+            raise InputError(f"{what}: -: it must be given on the standard input, which is closed")
         if str(path) == "-":
             raw = sys.stdin.buffer.read(limit + 1)
         else:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from teams_runtime.cli.workspace import open_workspace
+from teams_runtime.shared.own_files import check_own_folders
 from teams_runtime.shared.paths import WorkspacePaths
 from teams_runtime.store.records import RecordStore
 from teams_runtime.workflows.orchestration.team_service import TeamService
@@ -34,5 +35,10 @@ def open_service(start: Path) -> TeamService:
 
 
 def open_store(paths: WorkspacePaths) -> RecordStore:
-    """Return the record store of a workspace, for verbs that only read."""
+    """Return the record store of a workspace, for verbs that work no request.
+
+    Raises:
+        WorkspaceError: a folder of the workspace's state is a link or no folder.
+    """
+    check_own_folders(paths)
     return RecordStore(paths, clock=now, new_id=new_id)

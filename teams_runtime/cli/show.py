@@ -10,6 +10,7 @@ import click
 
 from teams_runtime.cli.output import clipped, echo_line, echo_text, json_option, one_line, program
 from teams_runtime.cli.service import open_store
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import InputError
 from teams_runtime.shared.paths import find_workspace
 from teams_runtime.shared.prompt_context import event_json, evidence_role
@@ -30,7 +31,7 @@ OVERVIEW_EVENTS = 200
 @json_option
 def show(request_id: str, span: str | None, role: str | None, salvage: bool, as_json: bool) -> None:
     """Show one request: its state, and its events. REQUEST_ID may be shortened while it stays unique."""
-    paths = find_workspace(Path.cwd())
+    paths = find_workspace(here())
     store = open_store(paths)
     request_id = store.resolve(request_id)
     if salvage:
@@ -96,11 +97,12 @@ def _overview(record: Record) -> None:
     echo_line(f"status    {clipped(head.get('status'), 40)}")
     commit, question = head.get("commit"), head.get("question")
     if isinstance(commit, dict) and commit.get("sha"):
-        echo_line(f"commit    {commit['sha']} on {commit['branch']}")
+        echo_line(f"commit    {clipped(commit['sha'], 64)} on {clipped(commit.get('branch'), 140)}")
     if isinstance(question, dict):
+        choices = question.get("choices")
         echo_line(f"waits for {clipped(question.get('text'), 300)}")
-        for choice in question.get("choices") or []:
-            echo_line(f"          {program()} answer {record.request_id} {choice}")
+        for choice in choices if isinstance(choices, list) else []:
+            echo_line(f"          {program()} answer {record.request_id} {clipped(choice, 40)}")
     echo_line(f"record    {record.path}")
     echo_line("")
     first = max(0, record.seq - OVERVIEW_EVENTS)

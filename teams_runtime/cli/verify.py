@@ -10,6 +10,7 @@ import click
 
 from teams_runtime.cli.output import echo_json, echo_line, json_option
 from teams_runtime.cli.service import open_store
+from teams_runtime.cli.workspace import here
 from teams_runtime.shared.paths import find_workspace
 from teams_runtime.store.checking import Verdict, verify_file
 from teams_runtime.store.folding import OWN_FOLDING
@@ -37,7 +38,7 @@ def verify(request: str | None, as_json: bool) -> None:
 def _verdicts(request: str | None) -> list[Verdict]:
     if request is not None and ("/" in request or request.endswith(".json")):
         return [verify_file(Path(request), OWN_FOLDING, in_store=False)]
-    store = open_store(find_workspace(Path.cwd()))
+    store = open_store(find_workspace(here()))
     names = [row.request_id for row in store.list()] if request is None else [store.resolve(request)]
     return [store.verify(name) for name in names]
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -164,6 +165,21 @@ class Git:
             **numbered,
             **self.variables,
         }
+
+
+@contextmanager
+def file_errors(place: Path) -> Iterator[None]:
+    """Tell what the file system refuses in the block as a GitError that names the file, else `place`."""
+    try:
+        yield
+    except OSError as error:
+        raise file_error(place, error) from error
+
+
+def file_error(place: Path, error: OSError) -> GitError:
+    """Return a failure of the file system as a GitError that names the file, else `place`."""
+    named = error.filename if isinstance(error.filename, str) else place
+    return GitError(f"{named}: {error.strerror or type(error).__name__}; look at the file and put it in order")
 
 
 def git_version(git: Git) -> tuple[int, int]:

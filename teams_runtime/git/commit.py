@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from teams_runtime.git.command import HOOKS_VERSION, SIGNING_NAMES, Git, version_text
+from teams_runtime.git.repository import OBJECT_ID
 from teams_runtime.git.worktree import Worktree, check_branch
 from teams_runtime.shared.errors import GitError
 
@@ -47,9 +48,25 @@ class PreparedCommit:
 
     @classmethod
     def from_payload(cls, payload: Mapping[str, Any]) -> Self:
-        """Return what `payload` gave; other keys are not looked at."""
-        names = ("branch", "base", "tree", "message", "author", "date")
-        return cls(paths=tuple(payload["paths"]), **{name: payload[name] for name in names})
+        """Return what `payload` gave; other keys are not looked at.
+
+        Raises:
+            GitError: a record holds something else than `payload` gives.
+        """
+        texts: dict[str, str] = {}
+        for name in ("branch", "base", "tree", "message", "date"):
+            value = payload.get(name)
+            if not isinstance(value, str):
+                raise GitError(f"the recorded commit's {name} must be a text, got {type(value).__name__}")
+            texts[name] = value
+        paths, author = payload.get("paths"), payload.get("author")
+        if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+            raise GitError("the recorded commit's paths must be a list of texts")
+        if not isinstance(author, Mapping) or not all(isinstance(author.get(key), str) for key in ("name", "email")):
+            raise GitError("the recorded commit's author must have a name and an email")
+        if not all(OBJECT_ID.fullmatch(texts[name]) for name in ("base", "tree")):
+            raise GitError("the recorded commit's base and tree must be full object ids")
+        return cls(paths=tuple(paths), author=author, **texts)
 
 
 def prepare_commit(

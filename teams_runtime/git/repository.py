@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -10,6 +11,9 @@ from pathlib import Path, PurePosixPath
 from teams_runtime.git.command import DEFAULT_EMAIL, DEFAULT_NAME, Git, git_version
 from teams_runtime.shared.errors import GitError
 from teams_runtime.shared.paths import STATE_NAME
+
+OBJECT_ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}", re.ASCII)
+"""A full object id, of SHA-1 or SHA-256; what is taken from a record as one must be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,12 @@ class Repository:
         """Return the full id of the commit that `name` leads to, None when there is none."""
         found = self.git.run("rev-parse", "--verify", "-q", "--end-of-options", name + "^{commit}", accept=(0, 1))
         return os.fsdecode(found.stdout).strip() if found.exit_code == 0 else None
+
+    def has_tree(self, tree: str) -> bool:
+        """Return whether the tree of that full id is in the repository."""
+        if not OBJECT_ID.fullmatch(tree):
+            return False
+        return self.git.run("cat-file", "-e", tree + "^{tree}", accept=(0, 1, 128)).exit_code == 0
 
 
 def author_identity(repository: Repository) -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,8 +18,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from teams_runtime.git.command import Git
-from teams_runtime.git.repository import Base, Repository, check_owned_paths, owns
+from teams_runtime.git.command import Git, file_error, file_errors
+from teams_runtime.git.repository import OBJECT_ID, Base, Repository, check_owned_paths, owns
 from teams_runtime.shared.errors import GitError
 from teams_runtime.shared.paths import STATE_NAME, check_request_id
 
@@ -98,6 +99,21 @@ class Worktree:
             tree=tree,
         )
 
+    @property
+    def settled(self) -> bool:
+        """Whether the worktree has been said to hold what it should since it was made; see `settle`."""
+        return self._settled.exists()
+
+    def settle(self) -> None:
+        """Say that the worktree holds what it should: one that is made again later will be unsettled."""
+        with file_errors(self.path):
+            self._settled.parent.mkdir(exist_ok=True)
+            self._settled.write_bytes(b"")
+
+    @property
+    def _settled(self) -> Path:
+        return self.folder / "teams_runtime" / "settled"
+
     def private_index(self) -> _PrivateIndex:
         """Give git with an index of our own that holds the base; for one caller at a time."""
         return _PrivateIndex(self)
@@ -110,20 +126,23 @@ class _PrivateIndex:
         self._lock = FileLock(str(self._home / "lock"), timeout=LOCK_SECONDS)
 
     def __enter__(self) -> Git:
-        self._home.mkdir(exist_ok=True)
-        try:
-            self._lock.acquire()
-        except Timeout as error:
-            place = self._worktree.path
-            raise GitError(f"{place}: another process has been at work here for {LOCK_SECONDS:g} s") from error
-        try:
-            return self._base_index()
-        except BaseException:
-            self._lock.release()
-            raise
+        place = self._worktree.path
+        with file_errors(place):
+            self._home.mkdir(exist_ok=True)
+            try:
+                self._lock.acquire()
+            except Timeout as error:
+                raise GitError(f"{place}: another process has been at work here for {LOCK_SECONDS:g} s") from error
+            try:
+                return self._base_index()
+            except BaseException:
+                self._lock.release()
+                raise
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._lock.release()
+        if isinstance(error, OSError):
+            raise file_error(self._worktree.path, error) from error
 
     def _base_index(self) -> Git:
         """Read the base into the index; what the last call learnt of unchanged files is kept, a broken index is not."""
@@ -136,7 +155,7 @@ class _PrivateIndex:
         try:
             git.run("read-tree", "-m", worktree.base)
         except GitError:
-            index.unlink(missing_ok=True)
+            _clear(index)
             git.run("read-tree", worktree.base)
         self._refresh(git)
         return git
@@ -174,23 +193,39 @@ def ensure_worktree(repository: Repository, path: Path, request_id: str, base: B
         GitError: something else is in the way, or git refuses.
     """
     branch = f"{BRANCH_FOLDER}/{check_request_id(request_id)}"
-    path = path.absolute()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path = path.parent.resolve() / path.name
-    lock = FileLock(str(path.with_name(path.name + ".lock")), timeout=LOCK_SECONDS)
+    if not OBJECT_ID.fullmatch(base.commit):
+        raise GitError(f"{path}: the base must be the full id of a commit, the record has {base.commit!r}")
+    with file_errors(path):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = path.parent.resolve() / path.name
+        folder = _ensure_folder(repository, path, branch, base)
+        variables = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(path)}
+        git = Git(path, repository.git.source, variables)
+        worktree = Worktree(path, branch, base.commit, folder, repository, git)
+        check_branch(worktree)
+        _ignore_state(path)
+    return worktree
+
+
+def _ensure_folder(repository: Repository, path: Path, branch: str, base: Base) -> Path:
+    """Return the folder in the repository that stands for the worktree at `path`; made once, whoever else tries."""
+    lock = FileLock(str(path.with_name(path.name + ".lock")), timeout=LOCK_SECONDS, mode=0o600)
     try:
         with lock:
             folder = _registered(repository, path)
             if folder is None or not _usable(path, folder):
                 folder = _add(repository, path, branch, base, folder)
+            return folder
     except Timeout as error:
         raise GitError(f"{path}: another process has been making this worktree for {LOCK_SECONDS:g} s") from error
-    variables = {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(path)}
-    git = Git(path, repository.git.source, variables)
-    worktree = Worktree(path, branch, base.commit, folder, repository, git)
-    check_branch(worktree)
-    _ignore_state(path)
-    return worktree
+
+
+def _clear(place: Path) -> None:
+    """Remove what is at a place of our own, whatever it is."""
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def check_branch(worktree: Worktree) -> None:
@@ -276,7 +311,7 @@ def _ignore_state(path: Path) -> None:
         raise GitError(f"{state}: must be a folder of the runtime's own; remove it from the repository")
     state.mkdir(exist_ok=True)
     ignore = state / ".gitignore"
-    if ignore.is_symlink():
+    if ignore.is_symlink() or ignore.is_dir():
         raise GitError(f"{ignore}: must be a plain file; remove it from the repository")
     if not ignore.is_file() or ignore.read_bytes() != b"*\n":
         ignore.write_bytes(b"*\n")
@@ -344,6 +379,8 @@ def _same_bytes(path: Path, mode: str, object_id: str) -> bool:
     if not mode.startswith("100"):
         return False
     try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return False  # a pipe would be waited for
         content = path.read_bytes()
     except OSError:
         return False  # git says what is wrong with it when it is added

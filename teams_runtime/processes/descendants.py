@@ -12,6 +12,7 @@ this process's own session.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import itertools
 import os
 import signal
@@ -26,6 +27,9 @@ import psutil  # type: ignore[import-untyped]
 
 MARK = "TEAMS_RUNTIME_RUN"
 """Environment variable that tells which run a process belongs to."""
+
+PLACE_MARK = "TEAMS_RUNTIME_PLACE"
+"""Environment variable that tells which process started a program, and in which folder."""
 
 _SET_CHILD_SUBREAPER = 36
 _GET_CHILD_SUBREAPER = 37
@@ -122,7 +126,7 @@ class _Runs:
             strangers = self._strangers
         if child in strangers or child.pid in others.values() or _shares_our_session(child.pid):
             return False
-        found = _mark_of(child)
+        found = _variable(child, MARK)
         return found == mark or (found not in others and not others)
 
 
@@ -137,6 +141,58 @@ def family() -> Iterator[Family]:
         yield run
     finally:
         _RUNS.stop(run)
+
+
+def place_mark(folder: Path) -> str:
+    """Return the mark of programs that this process starts in `folder`."""
+    return f"{_pid_space()}-{os.getpid()}-{_digest(folder)}"
+
+
+def end_orphans(folder: Path, grace_seconds: float, kill_seconds: float) -> int:
+    """End what a process that was killed had started in `folder`, with all its children; return how many there were.
+
+    A process that this one, or another one that still lives, has started is never touched.
+
+    Args:
+        folder: where the programs were started.
+        grace_seconds: how long they may take to end by themselves after TERM.
+        kill_seconds: how long the kernel may take to end a killed one.
+    """
+    orphans = {process for process in psutil.process_iter() if _is_orphan(process, folder)}
+    for process in tuple(orphans):
+        with suppress(psutil.Error):
+            orphans.update(process.children(recursive=True))
+    for number, seconds in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, kill_seconds)):
+        for process in orphans:
+            _signal(process, number)
+        if not psutil.wait_procs(orphans, timeout=seconds)[1]:
+            break
+    return len(orphans)
+
+
+def _is_orphan(process: psutil.Process, folder: Path) -> bool:
+    space, _, rest = (_variable(process, PLACE_MARK) or "").partition("-")
+    starter, _, digest = rest.partition("-")
+    if space != _pid_space() or digest != _digest(folder) or not starter.isdecimal():
+        return False
+    try:
+        return bool(psutil.Process(int(starter)).create_time() > process.create_time())
+    except psutil.NoSuchProcess:
+        return True
+    except psutil.Error:
+        return False
+
+
+def _digest(folder: Path) -> str:
+    return hashlib.sha256(os.fsencode(os.path.realpath(folder))).hexdigest()[:16]
+
+
+def _pid_space() -> str:
+    """Return a name for the set of process numbers that this process lives among: a container has one of its own."""
+    try:
+        return str(Path("/proc/self/ns/pid").stat().st_ino)
+    except OSError:
+        return "0"
 
 
 def _direct_children() -> set[psutil.Process]:
@@ -165,9 +221,9 @@ def _shares_our_session(pid: int) -> bool:
         return False
 
 
-def _mark_of(process: psutil.Process) -> str | None:
+def _variable(process: psutil.Process, name: str) -> str | None:
     try:
-        found: str | None = process.environ().get(MARK)
+        found: str | None = process.environ().get(name)
     except (psutil.Error, OSError):
         return None
     return found

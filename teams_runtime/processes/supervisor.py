@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from teams_runtime.processes.descendants import MARK, Family, family
+from teams_runtime.processes.descendants import MARK, PLACE_MARK, Family, family, place_mark
 from teams_runtime.shared.errors import ProcessError
 
 OUTPUT_LIMIT_BYTES = 16 * 1024 * 1024
@@ -87,7 +87,8 @@ def run_process(
     """
     started = time.monotonic()
     with family() as run:
-        process = _start(argv, cwd, {**environment, MARK: run.mark}, has_input=stdin is not None)
+        marks = {MARK: run.mark, PLACE_MARK: place_mark(cwd)}
+        process = _start(argv, cwd, {**environment, **marks}, has_input=stdin is not None)
         run.leader = process.pid
         with _Conversation(process, run, stdin, output_limit_bytes, grace_seconds) as conversation:
             timed_out = not conversation.until_exit(started + deadline_seconds)

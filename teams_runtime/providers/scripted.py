@@ -7,6 +7,7 @@ interrupted turn has made already are not made twice. A turn that no entry fits 
 from __future__ import annotations
 
 import json
+import stat
 import time
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,8 @@ from teams_runtime.shared.yaml_file import load_yaml_file
 
 REQUEST_ID_MARK = "${request_id}"
 """Stands for the request's id anywhere in a script's answers."""
+MAX_EDITED_BYTES = 64 * 1024 * 1024
+"""How large a file may be that an action edits."""
 
 
 class WriteAction(Value):
@@ -178,11 +181,11 @@ class _Work:
             return
         edit = action.write or action.replace or action.delete
         assert edit is not None, "an action holds exactly one key"  # noqa: S101
-        place = self._place(edit.path)
-        if place is None:
-            return
-        self._progress(f"edits {edit.path}")
         try:
+            place = self._place(edit.path)
+            if place is None:
+                return
+            self._progress(f"edits {edit.path}")
             _edit(place, edit)
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
@@ -233,6 +236,7 @@ class _Work:
 
 
 def _edit(place: Path, edit: WriteAction | ReplaceAction | DeleteAction) -> None:
+    _check_kind(place, edit.path)
     if isinstance(edit, DeleteAction):
         place.unlink(missing_ok=True)
         return
@@ -246,6 +250,18 @@ def _edit(place: Path, edit: WriteAction | ReplaceAction | DeleteAction) -> None
     if text.count(edit.old) != 1:
         raise _unusable(f"{edit.path!r} must hold the text to replace once, holds it {text.count(edit.old)} times")
     place.write_bytes(text.replace(edit.old, edit.new).encode("utf-8"))
+
+
+def _check_kind(place: Path, path: str) -> None:
+    """Refuse what is no file, which could be waited for without end, and what is too large to be taken whole."""
+    try:
+        found = place.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise _unusable(f"{path!r} cannot be edited: it is no regular file")
+    if found.st_size > MAX_EDITED_BYTES:
+        raise _unusable(f"{path!r} cannot be edited: it holds more than {MAX_EDITED_BYTES} bytes")
 
 
 def _is_replaced(text: str, edit: ReplaceAction) -> bool:

@@ -268,5 +268,8 @@ class _Call:
             reasoning_tokens=usage.reasoning_tokens,
             cost_usd=usage.cost_usd,
         )
-        runtime.parts.manifests.write(manifest)
+        try:
+            runtime.parts.manifests.write(manifest)
+        except OSError as error:  # an answer that is paid for is not lost for want of a line about it
+            logger.warning("the manifest of a call could not be written: %s", error.strerror or type(error).__name__)
         return manifest

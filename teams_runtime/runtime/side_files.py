@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import tempfile
 from pathlib import Path
+from typing import IO
 
+from teams_runtime.shared.errors import GitError, WorkspaceError
+from teams_runtime.shared.own_files import make_own_folder, write_own_file
 from teams_runtime.shared.paths import STATE_NAME
 from teams_runtime.store.records import Record
 from teams_runtime.workflows.roles.prompt import RejectedAnswer
@@ -20,15 +21,21 @@ def place_record_copy(worktree: Path, record: Record) -> Path:
 
     Returns:
         The copy's path, `<worktree>/.teams_runtime/requests/<request_id>.json`.
+
+    Raises:
+        GitError: a role has put something else in its place, or it cannot be written.
     """
-    folder = worktree / STATE_NAME / "requests"
-    folder.mkdir(parents=True, exist_ok=True)
-    target = folder / f"{record.request_id}.json"
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".copy-")
-    os.close(descriptor)
-    shutil.copyfile(record.path, name)
-    Path(name).chmod(0o400)
-    return Path(name).replace(target)
+
+    def fill(stream: IO[bytes]) -> None:
+        with record.path.open("rb") as source:
+            shutil.copyfileobj(source, stream)
+
+    try:
+        target = make_own_folder(worktree, STATE_NAME, "requests") / f"{record.request_id}.json"
+        write_own_file(target, fill, mode=0o400)
+    except WorkspaceError as error:
+        raise GitError(str(error)) from error
+    return target
 
 
 class RejectedAnswers:
@@ -42,21 +49,33 @@ class RejectedAnswers:
         self._folder = folder / "rejected"
 
     def save(self, seq: int, attempt: int, rejected: RejectedAnswer) -> None:
-        """Keep the answer of call `attempt` of the turn that began after event `seq`."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = json.dumps({"text": rejected.text, "issues": list(rejected.issues)})
-        descriptor, name = tempfile.mkstemp(dir=self._folder, prefix=".rejected-")
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(text)
-        Path(name).replace(self._file(seq, attempt))
+        """Keep the answer of call `attempt` of the turn that began after event `seq`.
+
+        Raises:
+            WorkspaceError: it cannot be written.
+        """
+        blob = json.dumps({"text": rejected.text, "issues": list(rejected.issues)}).encode("ascii")
+        state = self._folder.parents[2]
+        make_own_folder(state, *self._folder.relative_to(state).parts)
+        write_own_file(self._file(seq, attempt), lambda stream: stream.write(blob))
 
     def load(self, seq: int) -> RejectedAnswer | None:
-        """Return the newest rejected answer of the turn that began after event `seq`, or None."""
+        """Return the newest rejected answer of the turn that began after event `seq`, or None.
+
+        Raises:
+            WorkspaceError: the file is not one that `save` wrote.
+        """
         found = sorted(self._folder.glob(f"{seq:06d}-*.json"))
         if not found:
             return None
-        kept = json.loads(found[-1].read_text(encoding="ascii"))
-        return RejectedAnswer(text=kept["text"], issues=tuple(kept["issues"]))
+        try:
+            kept = json.loads(found[-1].read_text(encoding="ascii"))
+            text, issues = kept["text"], kept["issues"]
+            if not isinstance(text, str) or not all(isinstance(issue, str) for issue in issues):
+                raise TypeError
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise WorkspaceError(f"{found[-1]}: must be a rejected answer as a run keeps it; remove it") from error
+        return RejectedAnswer(text=text, issues=tuple(issues))
 
     def _file(self, seq: int, attempt: int) -> Path:
         return self._folder / f"{seq:06d}-{attempt}.json"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 from teams_runtime.processes.supervisor import child_environment, run_process
 from teams_runtime.shared.errors import ProcessError
 from teams_runtime.shared.models import ArtifactRef, RepositoryConfig
+from teams_runtime.shared.own_files import make_own_folder, write_own_file
 
 OUTPUT_TAIL_CHARACTERS = 4_000
 """How much of the end of the output goes into the record; the whole output is an artifact file."""
@@ -63,6 +62,9 @@ def verify_worktree(
         artifact: the file to write, below `workspace`.
         workspace: the folder that artifact paths are relative to.
         environment: the caller's environment; the command gets the allowed part of it.
+
+    Raises:
+        WorkspaceError: the artifact file cannot be written.
     """
     child = child_environment(environment) | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
@@ -88,13 +90,8 @@ def verify_worktree(
 
 
 def _keep(target: Path, content: bytes, workspace: Path) -> ArtifactRef:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=".artifact-")
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    Path(name).replace(target)
+    make_own_folder(workspace, *target.parent.relative_to(workspace).parts)
+    write_own_file(target, lambda stream: stream.write(content))
     return ArtifactRef(
         path=target.relative_to(workspace).as_posix(), sha256=hashlib.sha256(content).hexdigest(), bytes=len(content)
     )

@@ -10,6 +10,7 @@ TeamsRuntimeError               one sentence: where, what must hold, what was th
 │   │   ├── RecordNotFoundError
 │   │   ├── RecordDamagedError  unreadable: never repaired by reading, never written over
 │   │   └── RecordConflictError the record moved on since it was read (compare-and-set)
+│   ├── OutputError             the standard output cannot be written
 │   ├── EventRefusedError       an event that must not enter a record
 │   └── GitError                git said no, or the repository is not one that can be worked on
 ├── ContractError               a role's answer does not keep its contract; carries the issues
@@ -79,6 +80,10 @@ class RecordDamagedError(RecordError):
 
 class RecordConflictError(RecordError):
     """The record holds more events than the caller had seen; load it again and decide anew."""
+
+
+class OutputError(UserError):
+    """The standard output cannot be written: the disk is full, the terminal is gone."""
 
 
 class EventRefusedError(UserError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -263,4 +264,4 @@ class ArtifactRef(Value):
 
 def workspace_path(root: Path, relative: str) -> Path:
     """Return a config path below the workspace folder, made absolute."""
-    return (root / relative).resolve()
+    return Path(os.path.realpath(root / relative))  # a loop of links is told by whoever opens it

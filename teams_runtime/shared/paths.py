@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,12 @@ class WorkspacePaths:
         """The folder of call manifests."""
         return self.state / "telemetry"
 
+    @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """The state folder and every folder in it, outermost first."""
+        inner = (self.requests, self.locks, self.state / "worktrees", self.state / "artifacts", self.telemetry)
+        return (self.state, *inner)
+
 
 def find_workspace(start: Path) -> WorkspacePaths:
     """Return the workspace that `start` lies in: the nearest folder upwards with a config file.
@@ -89,8 +96,8 @@ def find_workspace(start: Path) -> WorkspacePaths:
     Raises:
         WorkspaceError: there is none.
     """
-    start = start.resolve()
+    start = Path(os.path.realpath(start))
     for folder in (start, *start.parents):
-        if (folder / CONFIG_NAME).is_file():
+        if os.path.lexists(folder / CONFIG_NAME):  # whether it can be read is told by whoever reads it
             return WorkspacePaths(folder)
     raise WorkspaceError(f"{start}: no {CONFIG_NAME} here or in any folder above; `teams-runtime init` makes one")

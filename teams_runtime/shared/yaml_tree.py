@@ -279,10 +279,12 @@ class _Builder:
     def _scalar(self, event: ScalarEvent) -> Node:
         index = event.start_mark.index
         self._check_tag(event)
-        plain = event.style is None
-        if _SURROGATE.search(event.value):
-            self._tell(index, f"a text must hold only Unicode characters, got {shown(event.value)}")
-        node = Node(index, read_scalar(event.value) if plain else event.value, empty=plain and not event.value)
+        plain, text = event.style is None, event.value
+        if _SURROGATE.search(text):
+            text = _joined(text)
+        if _SURROGATE.search(text):
+            self._tell(index, f"a text must hold only Unicode characters, got {shown(text)}")
+        node = Node(index, read_scalar(text) if plain else text, empty=plain and not text)
         if event.anchor is not None:
             self._anchors[event.anchor] = node
         return node
@@ -335,3 +337,12 @@ class _Builder:
     def _path(self, name: str) -> str:
         outer = [level.key.scalar for level in self._open[:-1] if level.key is not None]
         return ".".join(shown_key(str(part)) for part in (*outer, name))
+
+
+def _joined(text: str) -> str:
+    r"""Return a text with every pair of surrogates as the one character that it stands for, as JSON spells it.
+
+    >>> _joined("\ud83d\ude00") == "\U0001f600"
+    True
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -183,13 +183,18 @@ class ManifestLog:
         self._clock = clock
 
     def write(self, manifest: CallManifest) -> None:
-        """Append one line; several processes may write at once, and a torn last line is closed first."""
+        """Append one line; several processes may write at once, and a torn last line is closed first.
+
+        Raises:
+            OSError: the line cannot be written.
+        """
         now = self._clock().astimezone(UTC)
         told = {"timestamp": now.isoformat(timespec="milliseconds"), **asdict(manifest)}
         line = json.dumps(told).encode("ascii") + b"\n"
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with FileLock(self._folder / ".lock", timeout=LOCK_SECONDS, mode=0o600):
-            handle = os.open(self._folder / f"{now:%Y-%m-%d}.jsonl", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+            handle = os.open(self._folder / f"{now:%Y-%m-%d}.jsonl", flags, 0o600)
             with os.fdopen(handle, "rb+") as file:
                 if file.seek(0, os.SEEK_END) and os.pread(handle, 1, file.tell() - 1) != b"\n":
                     line = b"\n" + line
@@ -201,10 +206,18 @@ class ManifestLog:
 
     def _all(self) -> Iterator[CallManifest]:
         for path in sorted(self._folder.glob("*.jsonl")):
-            for line in path.read_bytes().splitlines():
+            for line in _content(path).splitlines():
                 manifest = _parse(line)
                 if manifest is not None:
                     yield manifest
+
+
+def _content(path: Path) -> bytes:
+    """Return what a file holds; one that cannot be read holds nothing, telemetry is no reason to fail."""
+    try:
+        return path.read_bytes() if path.is_file() else b""
+    except OSError:
+        return b""
 
 
 def _parse(line: bytes) -> CallManifest | None:

@@ -69,6 +69,19 @@ class InitTest(unittest.TestCase):
             make_workspace(self.folder)
         self.assertEqual(["team_runtime.yaml"], [path.name for path in self.folder.iterdir()])
 
+    def test_nothing_is_written_through_a_link(self) -> None:
+        """A link in place of the state folder is refused; one in place of a file in it is replaced."""
+        outside = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        state = self.folder / ".teams_runtime"
+        state.symlink_to(outside)
+        with self.assertRaisesRegex(WorkspaceError, "symbolic link"):
+            make_workspace(self.folder)
+        state.unlink()
+        state.mkdir()
+        (state / ".gitignore").symlink_to(outside / "victim")
+        make_workspace(self.folder)
+        self.assertEqual([], list(outside.iterdir()))
+
     def test_a_file_in_the_way_is_one_clear_line(self) -> None:
         (self.folder / "file").write_text("", encoding="utf-8")
         (self.folder / "other").mkdir()

@@ -116,6 +116,12 @@ class CarryTest(RecordsCase):
         code, _, err = self.call("import", "kept.json")
         self.assertEqual((2, 1), (code, err.count("exists already")))
 
+    def test_an_export_is_private_and_whole_or_not_there(self) -> None:
+        """A record holds whatever the roles have said; half a file would stand in the way of the next try."""
+        self.assertEqual(0, self.call("export", "fix-sum", "out.json")[0])
+        self.assertEqual(0o600, (self.root / "out.json").stat().st_mode & 0o777)
+        self.assertEqual(2, self.call("export", "fix-sum", "no/folder.json")[0])
+
     def test_a_foreign_record(self) -> None:
         """It takes the file's name or the given id, and says that it is only read."""
         (self.root / "old.json").write_text('{"events": [{"event_type": "note"}]}')
@@ -132,6 +138,12 @@ class PruneTest(RecordsCase):
         self.assertIn("would be removed", out)
         self.assertTrue(self.record.path.exists())
         self.assertEqual(2, self.call("prune", "--yes")[0])
+
+    def test_no_number_of_days_breaks_the_calendar(self) -> None:
+        for days in ("-1", "999999999", "9" * 30):
+            with self.subTest(days):
+                code, _, told = self.call("prune", "--older-than", days)
+                self.assertEqual((2, 1), (code, told.count("\n")), told)
 
     def test_only_ended_requests_are_old(self) -> None:
         """A request that runs, a damaged and a foreign one are never meant by their age."""

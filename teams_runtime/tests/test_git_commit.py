@@ -12,7 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from teams_runtime.git.commit import PreparedCommit, make_commit, prepare_commit
-from teams_runtime.git.worktree import Worktree
+from teams_runtime.git.repository import Base
+from teams_runtime.git.worktree import Worktree, ensure_worktree
 from teams_runtime.shared.errors import GitError
 from teams_runtime.tests.git_fixture import AUTHOR, DATE, GitCase, write_files
 
@@ -290,6 +291,25 @@ class SigningTest(CommitCase):
         with self.assertRaisesRegex(GitError, "gpg failed to sign"):
             self.commit(self.tree, signing=True)
         self.assertEqual(0, self.count())
+
+
+class RecordedTest(GitCase):
+    """What a record, which anybody may have changed, gives as a commit or as a base."""
+
+    def test_what_is_no_commit_is_refused(self) -> None:
+        worktree = self.worktree()
+        (worktree.path / "src/a.py").write_text("A = 2\n")
+        good = self.prepare(worktree).payload()
+        self.assertEqual(good, PreparedCommit.from_payload(good).payload())
+        odd = {"branch": None, "base": "HEAD", "tree": "--output=x", "paths": None, "message": 5, "author": "me"}
+        for key, value in odd.items():
+            with self.subTest(key), self.assertRaisesRegex(GitError, f"recorded commit's.* {key}"):
+                PreparedCommit.from_payload(good | {key: value})
+
+    def test_a_base_that_is_no_id_is_never_given_to_git(self) -> None:
+        for base in ("", "HEAD", "--index-output=x"):
+            with self.subTest(base), self.assertRaisesRegex(GitError, "full id of a commit"):
+                ensure_worktree(self.open(), self.folder / "state" / "r2", "r2", Base(base, None))
 
 
 if __name__ == "__main__":

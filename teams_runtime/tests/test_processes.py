@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
-from teams_runtime.processes.descendants import MARK, family
+from teams_runtime.processes.descendants import MARK, PLACE_MARK, end_orphans, family, place_mark
 from teams_runtime.processes.supervisor import ProcessResult, child_environment, run_process
 from teams_runtime.shared.errors import ProcessError
 
@@ -245,9 +246,9 @@ class StartTest(ProcessCase):
             self.assertNotIn("\n", str(caught.exception))
 
     def test_a_child_sees_the_given_environment_only(self) -> None:
-        """Nothing of the parent's environment leaks, but for the mark of the run."""
+        """Nothing of the parent's environment leaks, but for the marks of the run."""
         result = self.run_python("import os; print(sorted(os.environ))")
-        allowed = {*child_environment(os.environ), MARK, "LC_CTYPE"}
+        allowed = {*child_environment(os.environ), MARK, PLACE_MARK, "LC_CTYPE"}
         self.assertLessEqual(set(eval(result.stdout)), allowed)  # noqa: S307 - a list printed by the line above
 
     def test_the_allow_list_holds_no_keys(self) -> None:
@@ -255,6 +256,38 @@ class StartTest(ProcessCase):
         source = {"PATH": "p", "LC_TIME": "C", "OPENAI_API_KEY": "k", "GIT_DIR": "/x", "SSH_AUTH_SOCK": "s"}
         self.assertEqual({"PATH": "p", "LC_TIME": "C"}, child_environment(source))
         self.assertEqual("s", child_environment(source, ["SSH_AUTH_SOCK"])["SSH_AUTH_SOCK"])
+
+
+@unittest.skipUnless(LINUX, "environments of other processes are read on Linux")
+class OrphanTest(ProcessCase):
+    """What a process that was killed left behind."""
+
+    def started_by(self, starter: int) -> psutil.Process:
+        """A program that says it was started here by a process of that number."""
+        space, _, digest = (part for part in place_mark(self.folder).split("-"))
+        environment = child_environment(os.environ) | {PLACE_MARK: f"{space}-{starter}-{digest}"}
+        program = subprocess.Popen(["sleep", "600"], cwd=self.folder, env=environment, start_new_session=True)
+        self.addCleanup(program.wait)
+        self.addCleanup(program.kill)
+        return psutil.Process(program.pid)
+
+    def dead(self) -> int:
+        """The number of a process that has ended."""
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        return gone.pid
+
+    def test_it_is_ended_in_its_own_folder_only(self) -> None:
+        program = self.started_by(self.dead())
+        with tempfile.TemporaryDirectory() as other:
+            self.assertEqual(0, end_orphans(Path(other), 0.5, 5))
+        self.assertEqual(1, end_orphans(self.folder, 0.5, 5))
+        self.assertFalse(program.is_running() and program.status() != psutil.STATUS_ZOMBIE)
+
+    def test_what_a_living_process_has_started_is_never_touched(self) -> None:
+        program = self.started_by(os.getpid())
+        self.assertEqual(0, end_orphans(self.folder, 0.5, 5))
+        self.assertTrue(program.is_running())
 
 
 if __name__ == "__main__":

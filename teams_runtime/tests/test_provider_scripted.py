@@ -274,5 +274,33 @@ class FileTest(ScriptCase):
         self.assertEqual(Script.model_validate({"turns": [{"role": "qa", "text": "x"}]}), load_script(self.file))
 
 
+class OddPlaceTest(ScriptCase):
+    """Places that are no ordinary file."""
+
+    def test_a_pipe_is_refused_and_not_waited_for(self) -> None:
+        """Each kind of edit: a pipe that nobody writes to would be waited for without end."""
+        os.mkfifo(self.worktree / "pipe")
+        edits = {"write": {"text": "x"}, "replace": {"old": "a", "new": "b"}, "delete": {}}
+        for kind, rest in edits.items():
+            with self.subTest(kind):
+                error = self.fails({kind: {"path": "pipe"} | rest})
+                self.assertEqual(FailureKind.BAD_REQUEST, error.kind)
+                self.assertIn("no regular file", str(error))
+
+    def test_a_file_that_is_too_large_is_not_read(self) -> None:
+        with (self.worktree / "large").open("wb") as stream:
+            stream.truncate(1 << 40)
+        self.assertIn("more than", str(self.fails({"replace": {"path": "large", "old": "a", "new": "b"}})))
+
+    def test_a_name_that_is_too_long_fails_the_action(self) -> None:
+        self.assertIn("File name too long", str(self.fails({"write": {"path": "x" * 300, "text": "x"}})))
+
+    def test_a_script_that_is_json_may_spell_emoji_as_json_does(self) -> None:
+        """`json.dumps` writes a character beyond the first plane as two escapes."""
+        self.do({"write": {"path": "\U0001f642.txt", "text": "\U0001f642"}})
+        self.assertIn("\\ud83d", self.file.read_text(encoding="utf-8"))
+        self.assertEqual("\U0001f642", self.text("\U0001f642.txt"))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -95,12 +95,19 @@ def _turn(record: Record, wanted: Wanted) -> Turn:
     role = wanted.role or _role_of_kind(wanted.kind) or (current if current in ROLES else "developer")
     if role not in ROLES:
         raise InputError(f"--role must be one of {', '.join(ROLES)}, got {role!r}")
-    if role == current and workflow.get("step") in STEPS:
-        return Turn(record, role, workflow["step"], workflow.get("visit") or 1, workflow.get("context"))
+    open_step = workflow.get("step")
+    if role == current and isinstance(open_step, str) and open_step in STEPS:
+        context = workflow.get("context")
+        visit = _count(workflow.get("visit")) or 1
+        return Turn(record, role, open_step, visit, context if isinstance(context, Mapping) else None)
     step = next(name for name, spec in STEPS.items() if spec.role == role)
     visits = workflow.get("visits")
-    visit = visits.get(step, 0) + 1 if isinstance(visits, Mapping) else 1
-    return Turn(record, role, step, visit)
+    return Turn(record, role, step, _count(visits.get(step)) + 1 if isinstance(visits, Mapping) else 1)
+
+
+def _count(value: object) -> int:
+    """Return a count of a record that anybody may have written; what is none is 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9 else 0
 
 
 def _role_of_kind(kind: PromptKind | None) -> str | None:

@@ -6,7 +6,7 @@ Everything the loop knows lies in the record, so a run that was killed goes on w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -109,6 +109,7 @@ class RequestRun:
         if not step.pending:
             context = self._context(record, step, worktree)
             if step.step == "version_control" and not context["paths"]:
+                _check_outside(worktree, context["outside"])
                 return self._done(record, Done("completed", "no file was changed"), None)
             record = self._append(record, "delegated", _delegation(step, context))
         self._observer.delegated(role, step.step, step.visit, step.cause)
@@ -201,9 +202,25 @@ class RequestRun:
         return self._append(record, done.status, payload)
 
     def _worktree(self, record: Record) -> Worktree:
+        """Return the worktree; one that was lost comes back with the content that the newest report left."""
         base = record.head["workflow"]["base"]
         place = self._parts.paths.worktree(self._id)
-        return ensure_worktree(self._parts.repository, place, self._id, Base(base["commit"], base["branch"]))
+        worktree = ensure_worktree(self._parts.repository, place, self._id, Base(base["commit"] or "", base["branch"]))
+        if not worktree.settled:
+            self._bring_back(worktree, (record.head["workflow"]["report"] or {}).get("tree"))
+            worktree.settle()
+        return worktree
+
+    def _bring_back(self, worktree: Worktree, tree: str | None) -> None:
+        if tree is None:
+            return
+        if not self._parts.repository.has_tree(tree):
+            raise GitError(
+                f"{worktree.path}: the worktree was lost, and its content, tree {tree}, is no longer in the "
+                "repository; put the tree back, or stop the request and file it anew"
+            )
+        changed = restore_tree(worktree, tree, self._parts.config.repository.owned_paths)
+        logger.info("%s: the worktree was made again with %d changed files", self._id, len(changed))
 
     def _tree(self, worktree: Worktree) -> str:
         return worktree.tree(self._parts.config.repository.owned_paths)
@@ -240,6 +257,16 @@ class RequestRun:
             else:
                 self._observer.appended(record.events[-1])
                 return record
+
+
+def _check_outside(worktree: Worktree, outside: Sequence[str]) -> None:
+    """Refuse to call a request done whose work lies where nothing is committed from."""
+    if outside:
+        named = ", ".join(map(repr, outside[:5])) + (f" and {len(outside) - 5} more" if len(outside) > 5 else "")
+        raise GitError(
+            f"{worktree.path}: every changed file lies outside of repository.owned_paths: {named}; widen the owned "
+            "paths, or put the files back"
+        )
 
 
 def _delegation(step: Step, context: Mapping[str, Any]) -> dict[str, Any]:

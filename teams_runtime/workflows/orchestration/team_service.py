@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from filelock import FileLock, Timeout
-
 from teams_runtime.git.repository import Repository
+from teams_runtime.processes.descendants import end_orphans
+from teams_runtime.processes.supervisor import GRACE_SECONDS, KILL_SECONDS
 from teams_runtime.providers.base import Provider
 from teams_runtime.providers.scripted import ScriptedProvider, load_script
 from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts
@@ -19,14 +19,21 @@ from teams_runtime.runtime.research_runtime import ResearchRuntime
 from teams_runtime.runtime.version_control_runtime import VersionControlRuntime
 from teams_runtime.shared.errors import ConfigError, InputError
 from teams_runtime.shared.models import REQUESTER, ROLES, TeamRuntimeConfig, workspace_path
+from teams_runtime.shared.own_files import check_own_folders, read_plain_file
 from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
 from teams_runtime.store.records import Record, RecordStore
 from teams_runtime.telemetry.manifests import ManifestLog
+from teams_runtime.workflows.orchestration.only_runner import only_runner
 from teams_runtime.workflows.orchestration.request_run import RequestRun, RunObserver, RunParts
-from teams_runtime.workflows.roles.texts import RoleTexts, load_texts
+from teams_runtime.workflows.roles.texts import MAX_CHARTER_CHARACTERS, RoleTexts, load_texts
+
+logger = logging.getLogger(__name__)
 
 MAX_REQUEST_CHARACTERS = 200_000
 """How long scope and body of one request may be together; longer material belongs into a file of the repository."""
+
+MAX_CHARTER_BYTES = 4 * MAX_CHARTER_CHARACTERS
+"""The most bytes that so many characters take in UTF-8."""
 
 RUNTIMES: Mapping[str, type[RoleRuntime]] = {"research": ResearchRuntime, "version_controller": VersionControlRuntime}
 """The roles whose turns are run by a runtime of their own; every other role has the base runtime."""
@@ -58,6 +65,7 @@ class TeamService:
     ) -> None:
         self.paths, self.config = paths, config
         self._clock, self._new_id, self._environment = clock, new_id, environment
+        check_own_folders(paths)
         self.store = RecordStore(paths, clock=clock, new_id=new_id)
         self.repository = Repository.open(workspace_path(paths.root, config.repository.path))
         self.manifests = ManifestLog(paths.telemetry, clock)
@@ -108,11 +116,13 @@ class TeamService:
             text: what the person says besides; the roles see it as the requester's newest word.
 
         Raises:
-            InputError: the request does not wait, the choice is none of its question's, or the text is too long.
+            InputError: the request does not wait, the choice is none of its question's, the text is too long, or the
+                record is not sound.
             RecordConflictError: somebody else answered first.
         """
+        self._check_sound(request_id)
         record = self.store.load(request_id)
-        question = record.head["question"] if record.native else None
+        question = record.head["question"]
         if question is None:
             raise InputError(
                 f"{request_id}: there is no question to answer, the request is {record.head.get('status')}"
@@ -135,7 +145,7 @@ class TeamService:
         """Work a request until it is done or waits for a person; return its record.
 
         Raises:
-            InputError: another process is working on the request.
+            InputError: another process is working on the request, or its record is not sound.
         """
         parts = RunParts(
             paths=self.paths,
@@ -146,18 +156,32 @@ class TeamService:
             environment=self._environment,
             clock=self._clock,
         )
-        with self._only_runner(request_id):
+        with only_runner(self.paths, request_id):
+            self._check_sound(request_id)
+            self._end_leftovers(request_id)
             return RequestRun(parts, request_id, observer).advance()
 
-    @contextmanager
-    def _only_runner(self, request_id: str) -> Iterator[None]:
-        folder = self.paths.state / "locks"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with FileLock(folder / f"{request_id}.run.lock", timeout=0, mode=0o600):
-                yield
-        except Timeout as error:
-            raise InputError(f"{request_id}: another process is working on this request") from error
+    def _check_sound(self, request_id: str) -> None:
+        """Refuse to go on from a record that does not say what happened: whoever changed it by hand may be wrong.
+
+        Raises:
+            InputError: it is another program's, or not sound.
+            RecordError: it cannot be read.
+        """
+        record = self.store.load(request_id)
+        if not record.native:
+            raise InputError(f"{record.path}: another program made this record; it is read and shown, never worked on")
+        problems = self.store.verify(request_id).problems
+        if problems:
+            raise InputError(f"{record.path}: the record is not sound, so nothing goes on from it: {problems[0]}")
+
+    def _end_leftovers(self, request_id: str) -> None:
+        """End what a runner that was killed has left at work in the request's worktree, before somebody works there."""
+        place = self.paths.worktree(request_id)
+        if place.is_dir():
+            ended = end_orphans(place, GRACE_SECONDS, KILL_SECONDS)
+            if ended:
+                logger.warning("%s: %d processes of a run that was killed were ended", request_id, ended)
 
     def _request_id(self, scope: str) -> str:
         return f"{self._clock():%Y%m%d-%H%M%S}-{_slug(scope)}-{self._new_id()[:4]}"
@@ -202,7 +226,7 @@ def role_texts(paths: WorkspacePaths, config: TeamRuntimeConfig) -> RoleTexts:
         if charter is None:
             continue
         try:
-            overrides[role] = workspace_path(paths.root, charter).read_text(encoding="utf-8")
+            overrides[role] = read_plain_file(workspace_path(paths.root, charter), MAX_CHARTER_BYTES).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ConfigError([f"{CONFIG_NAME}: charter of {role}: {charter!r} must be readable: {reason}"]) from error
