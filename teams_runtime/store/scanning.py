@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -103,11 +106,25 @@ def scan(text: str) -> Scan:
     """
     scanner = _Scanner(text)
     try:
-        return scanner.record()
+        with _without_collections():
+            return scanner.record()
     except json.JSONDecodeError as error:
         raise ScanError(scanner.explain(error)) from error
     except RecursionError as error:
         raise ScanError(f"{scanner.where} is nested too deeply to be read") from error
+
+
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Keep Python from searching for cycles, of which JSON has none, while millions of values are made."""
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Scanner:
