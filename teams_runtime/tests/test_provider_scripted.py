@@ -135,10 +135,11 @@ class ActionTest(ScriptCase):
         self.do({"write": {"path": "new folder/a.txt", "text": "x\r\ny\n"}})
         self.do({"replace": {"path": "new folder/a.txt", "old": "y\n", "new": "z"}})
         self.assertEqual("x\r\nz", self.text("new folder/a.txt"))
+        self.do({"delete": {"path": "new folder/a.txt"}})
         result = self.do({"delete": {"path": "new folder/a.txt"}})
         left = list((self.worktree / "new folder").iterdir())
         self.assertEqual(((), 1, []), (result.denials, result.tool_calls, left))
-        self.assertEqual(["edits new folder/a.txt"] * 3, self.seen)
+        self.assertEqual(["edits new folder/a.txt"] * 4, self.seen)
 
     def test_a_replacement_that_was_made_before_is_not_made_again(self) -> None:
         """Also when one of the two texts holds the other, so that a turn that is done again adds nothing twice."""

@@ -201,6 +201,14 @@ class FoldTest(unittest.TestCase):
         again = fold(history(delegated("build"), failed, delegated("build", cause="answer")))
         self.assertIsNone(again["workflow"]["failure"])
 
+    def test_only_counts_and_amounts_are_spent(self) -> None:
+        """A bool, a negative, NaN, infinity, a text and a number beyond all measure spend nothing."""
+        for odd in (True, -1, float("nan"), float("inf"), "9", 10**400, None):
+            with self.subTest(odd=odd):
+                spent = dict.fromkeys(("calls", "tokens", "cost_usd", "seconds"), odd)
+                found = fold(history(delegated("build"), report("build", spent=spent)))["workflow"]["spent"]
+                self.assertEqual({"calls": 0, "tokens": None, "cost_usd": None, "seconds": 0.0}, found)
+
     def test_an_answer_grants_what_the_question_asked_for(self) -> None:
         """A limit or budget is granted, a stopped step is tried again, a git question gives neither."""
         cases: dict[str, tuple[dict[str, int], bool]] = {
@@ -227,11 +235,14 @@ class FoldTest(unittest.TestCase):
         asked = question("limit:reviews")
         by_role = history(asked, answer(2))
         by_role[-1]["actor"] = " QA "
+        unsigned = history(asked, answer(2))
+        unsigned[-1]["payload"]["role"] = "developer"
         cases = {
             "outdated": history(asked, answer(1)),
             "unknown choice": history(asked, answer(2, "more")),
             "role in payload": history(asked, answer(2, role="qa")),
             "role as actor": by_role,
+            "a person without the role of one": unsigned,
             "bool for a number": history(asked, answer(seq=True)),
         }
         for name, events in cases.items():

@@ -181,6 +181,8 @@ class RequestRun:
                 author_identity(self._parts.repository),
                 self._parts.clock().isoformat(timespec="seconds"),
             )
+            if prepared.tree != record.head["workflow"]["qa_tree"]:
+                return record  # changed since it was looked at a moment ago: decide again, on what lies there now
             record = self._append(record, "commit_prepared", prepared.payload())
         prepared = PreparedCommit.from_payload(record.head["commit"])
         allowed = config.version_control
