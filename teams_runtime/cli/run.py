@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -16,10 +20,11 @@ from teams_runtime.store.records import Record
 from teams_runtime.workflows.orchestration.team_service import MAX_REQUEST_CHARACTERS, TeamService
 
 EXIT_CODES = {"completed": 0, "waiting": 3, "failed": 4, "cancelled": 5}
-"""What `run` and `resume` end with, by the status that the request is left in."""
+"""What `run`, `resume` and `answer` end with, by the status that the request is left in."""
+CODES_HELP = "Exit codes: 0 completed, 3 waiting for a person, 4 failed, 5 cancelled, 2 refused, 130 interrupted."
 
 
-@click.command()
+@click.command(epilog=CODES_HELP)
 @click.argument("scope")
 @click.option(
     "--body-file",
@@ -41,7 +46,7 @@ def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) 
     finish(service, record.request_id, as_json=as_json)
 
 
-@click.command()
+@click.command(epilog=CODES_HELP)
 @click.argument("request_id")
 @json_option
 def resume(request_id: str, as_json: bool) -> None:
@@ -50,7 +55,7 @@ def resume(request_id: str, as_json: bool) -> None:
     finish(service, service.store.resolve(request_id), as_json=as_json)
 
 
-@click.command()
+@click.command(epilog=CODES_HELP)
 @click.argument("request_id")
 @click.argument("choice")
 @click.option("--text", default="", help="What you say besides; the roles are shown it.")
@@ -76,8 +81,25 @@ def finish(service: TeamService, request_id: str, *, as_json: bool) -> None:
 
 def work(service: TeamService, request_id: str, *, as_json: bool) -> Record:
     """Work a request to where it stops, with a live view; beside `--json` the view is plain, on standard error."""
-    with view_for(sys.stderr if as_json else sys.stdout, plain=as_json) as view:
+    stream = sys.stderr if as_json else sys.stdout
+    with _interruptible(request_id), view_for(stream, plain=as_json) as view:
         return service.advance(request_id, view)
+
+
+@contextmanager
+def _interruptible(request_id: str) -> Iterator[None]:
+    """Let TERM and HUP end a run as Ctrl-C does, with its programs, and say how to go on."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"interrupted; go on with: {program()} resume {request_id}", err=True)
+        raise
 
 
 def outcome(record: Record) -> dict[str, Any]:

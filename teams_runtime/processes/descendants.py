@@ -202,3 +202,35 @@ def _subreaper() -> int:
 def _set_subreaper(value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, ctypes.c_ulong(value), 0, 0, 0)
+
+
+def end_leftovers(folder: Path, *, grace_seconds: float = 2.0, kill_seconds: float = 10.0) -> int:
+    """End the programs that a killed process of this package left running in a folder, with all that they started.
+
+    Only programs that carry this package's mark and whose own folder is `folder`, or lies below it, are meant. Call it
+    when no other process of this package can be at work there.
+
+    Returns:
+        How many processes were ended.
+    """
+    top = folder.resolve()
+    found: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        if process.pid != os.getpid() and _was_started_in(process, top):
+            found.add(process)
+            with suppress(psutil.Error):
+                found.update(process.children(recursive=True))
+    for number, seconds in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, kill_seconds)):
+        for process in found:
+            _signal(process, number)
+        _, alive = psutil.wait_procs(found, seconds)
+        if not alive:
+            break
+    return len(found)
+
+
+def _was_started_in(process: psutil.Process, top: Path) -> bool:
+    try:
+        return Path(process.cwd()).is_relative_to(top) and MARK in process.environ()
+    except (psutil.Error, OSError):
+        return False

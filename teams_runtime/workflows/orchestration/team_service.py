@@ -5,13 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
-from filelock import FileLock, Timeout
-
 from teams_runtime.git.repository import Repository
+from teams_runtime.processes.descendants import end_leftovers
 from teams_runtime.providers.base import Provider
 from teams_runtime.providers.scripted import ScriptedProvider, load_script
 from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts
@@ -23,6 +21,7 @@ from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
 from teams_runtime.store.records import Record, RecordStore
 from teams_runtime.telemetry.manifests import ManifestLog
 from teams_runtime.workflows.orchestration.request_run import RequestRun, RunObserver, RunParts
+from teams_runtime.workflows.orchestration.runner import only_runner
 from teams_runtime.workflows.roles.texts import RoleTexts, load_texts
 
 MAX_REQUEST_CHARACTERS = 200_000
@@ -134,6 +133,8 @@ class TeamService:
     def advance(self, request_id: str, observer: RunObserver) -> Record:
         """Work a request until it is done or waits for a person; return its record.
 
+        Programs that an earlier, killed run of the request left behind are ended first.
+
         Raises:
             InputError: another process is working on the request.
         """
@@ -146,18 +147,9 @@ class TeamService:
             environment=self._environment,
             clock=self._clock,
         )
-        with self._only_runner(request_id):
+        with only_runner(self.paths, request_id):
+            end_leftovers(self.paths.worktree(request_id))
             return RequestRun(parts, request_id, observer).advance()
-
-    @contextmanager
-    def _only_runner(self, request_id: str) -> Iterator[None]:
-        folder = self.paths.state / "locks"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with FileLock(folder / f"{request_id}.run.lock", timeout=0, mode=0o600):
-                yield
-        except Timeout as error:
-            raise InputError(f"{request_id}: another process is working on this request") from error
 
     def _request_id(self, scope: str) -> str:
         return f"{self._clock():%Y%m%d-%H%M%S}-{_slug(scope)}-{self._new_id()[:4]}"
