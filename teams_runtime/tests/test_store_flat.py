@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,7 +18,9 @@ from teams_runtime.shared.errors import EventRefusedError, RecordConflictError
 from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.prompt_context import newest_evidence, project_request
 from teams_runtime.store.alternating import spare_path
+from teams_runtime.store.fold import first_head
 from teams_runtime.store.history import WHOLE_BYTES, IndexedHistory, open_history
+from teams_runtime.store.index import VERSION
 from teams_runtime.store.records import Record, read_record_file
 from teams_runtime.store.writing import Disk
 from teams_runtime.tests.store_support import ID, SHARED, StoreCase, create, note, open_store
@@ -183,6 +186,23 @@ class LayoutTest(FlatCase):
         last = {key: value for key, value in record.events[-1].items() if key != "seq"}
         self.assertEqual(record.seq, self.store.append(ID, last, expected_seq=5).seq)
         self.assertEqual(record.seq + 1, self.store.append(ID, first | {"id": "later"}, expected_seq=record.seq).seq)
+
+
+class VersionTest(StoreCase):
+    def test_a_head_of_another_shape_needs_a_new_version_of_the_index(self) -> None:
+        """A stored head is advanced, not folded anew: when the fold's fields change, raise `index.VERSION` and this."""
+        head = first_head()
+        shape = " ".join((*sorted(head), "|", *sorted(head["workflow"])))
+        digest = hashlib.sha256(shape.encode()).hexdigest()[:12]
+        self.assertEqual((1, "9eff2e0492aa"), (VERSION, digest), shape)
+
+    def test_a_record_of_another_version_is_folded_anew(self) -> None:
+        """Its index does not count, and the next append writes the present one."""
+        create(self.store)
+        blob = self.file().read_bytes().replace(b'"_index":{"v":1', b'"_index":{"v":0')
+        self.file().write_bytes(blob.replace(b'"count":1', b'"count":9'))
+        self.assertNotIsInstance(open_history(self.file(), follow_links=False), IndexedHistory)
+        self.assertEqual(2, self.store.append(ID, note(self.store), expected_seq=1).head["count"])
 
 
 class SliceTest(FlatCase):

@@ -151,10 +151,9 @@ class TeamService:
 
     @contextmanager
     def _only_runner(self, request_id: str) -> Iterator[None]:
-        folder = self.paths.state / "locks"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.paths.locks.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            with FileLock(folder / f"{request_id}.run.lock", timeout=0, mode=0o600):
+            with FileLock(self.paths.run_lock(request_id), timeout=0, mode=0o600):
                 yield
         except Timeout as error:
             raise InputError(f"{request_id}: another process is working on this request") from error
