@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import skipUnless
@@ -16,11 +17,11 @@ from hypothesis import strategies as st
 
 from teams_runtime.shared.errors import EventRefusedError, RecordConflictError
 from teams_runtime.shared.models import PromptContextRuntimeConfig
-from teams_runtime.shared.prompt_context import newest_evidence, project_request
+from teams_runtime.shared.prompt_context import event_json, evidence_role, newest_evidence, project_request
 from teams_runtime.store.alternating import spare_path
 from teams_runtime.store.fold import first_head
 from teams_runtime.store.history import WHOLE_BYTES, IndexedHistory, open_history
-from teams_runtime.store.index import VERSION
+from teams_runtime.store.index import VERSION, empty_index
 from teams_runtime.store.records import Record, read_record_file
 from teams_runtime.store.writing import Disk
 from teams_runtime.tests.store_support import ID, SHARED, StoreCase, create, note, open_store
@@ -260,6 +261,13 @@ class SliceTest(FlatCase):
         self.assertEqual(json.loads(projection.event_lines()[-2]), projection.record["events"][-2])
 
 
+def recorded(most: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield every recorded history, up to so many events."""
+    for source in sorted(SHARED.glob("histories/*.jsonl") if SHARED else ()):
+        with source.open() as lines:
+            yield from (json.loads(line)["events"][:most] for line in lines)
+
+
 class RealHistoriesTest(FlatCase):
     @skipUnless(SHARED, "shared/data is not beside this checkout")
     def test_recorded_histories_grow_event_by_event(self) -> None:
@@ -270,6 +278,18 @@ class RealHistoriesTest(FlatCase):
                 for number, line in zip(range(3), lines, strict=False):
                     done += self._replay(f"{source.stem}-{number}", json.loads(line)["events"][:60])
         self.assertGreater(done, 200)
+
+    @skipUnless(SHARED, "shared/data is not beside this checkout")
+    def test_the_index_names_the_evidence_of_every_recorded_prefix(self) -> None:
+        """All recorded histories: after each event the index holds what a walk through the list finds."""
+        prefixes = 0
+        for events in recorded(80):
+            index = empty_index(b"[", "token")
+            for count, event in enumerate(events, 1):
+                index = index.add(event_json(event).encode(), 1, evidence_role(event))
+                self.assertEqual(newest_evidence(events[:count]), index.newest())
+            prefixes += len(events)
+        self.assertGreater(prefixes, 10_000)
 
     def _replay(self, request_id: str, recorded: list[dict[str, Any]]) -> int:
         record = create(self.store, request_id)
