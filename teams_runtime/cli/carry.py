@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -30,7 +31,8 @@ def export(request_id: str, file: Path | None, as_json: bool) -> None:
         return
     target = file or Path(f"{request_id}.json")
     try:
-        with target.open("xb") as stream:
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as stream:
             stream.write(blob)
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error

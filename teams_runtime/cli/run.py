@@ -43,6 +43,11 @@ def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) 
     body = "" if body_file is None else _text(body_file, "--body-file")
     service = open_service(Path.cwd())
     record = service.submit(scope_text, body=body, profile=profile)
+    unseen = service.repository.uncommitted()
+    if unseen:
+        click.echo(
+            f"note: {unseen} changed files of the checkout are not committed, so the team does not see them", err=True
+        )
     finish(service, record.request_id, as_json=as_json)
 
 

@@ -378,12 +378,12 @@ class RecordStore:
 
         Raises:
             RecordNotFoundError: there is no such record.
-            RecordError: another process writes it, or a file cannot be removed.
+            RecordError: another process works on the request, or a file cannot be removed.
         """
         path = self._file(request_id)
         if not os.path.lexists(path):
             self.load(request_id)
-        with self._locked(path):
+        with self._locked(path), record_lock(path, self._paths.run_lock(request_id), 0):
             gone = footprint(self._paths, request_id)
             remove(self._paths, request_id, self._disk)
         return gone
@@ -410,7 +410,7 @@ class RecordStore:
 
     @contextlib.contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
-        lock = self._locks / f"{path.stem}.lock"
+        lock = self._locks / f"{path.stem}.record.lock"
         if not self._prepared:
             make_private_folders(self._paths, self._disk)
             self._prepared = True

@@ -27,6 +27,12 @@ class RunTest(TeamCase):
         for told in ("plan: planner works (start)", "role_task prompt:", "commit  ", " show "):
             self.assertIn(told, done.stdout)
 
+    def test_uncommitted_changes_are_not_seen_and_that_is_said(self) -> None:
+        """The team works from the commit; whoever has just edited a file is told."""
+        (self.root / "total.py").write_text("# mine\n", encoding="utf-8")
+        done = teams_runtime("run", "Mend total", "--profile", "lean", folder=self.root)
+        self.assertIn("note: 1 changed files of the checkout", done.stderr)
+
     def test_json_is_one_line_and_progress_goes_to_stderr(self) -> None:
         """A program reads standard output; people may watch standard error."""
         done = teams_runtime("run", "Mend total", "--profile", "lean", "--json", folder=self.root)

@@ -91,7 +91,7 @@ class ConcurrencyTest(StoreCase):
         if holder.stdout is None:
             self.fail("the holder has no output")
         self.assertEqual(b"held\n", holder.stdout.readline())
-        with self.assertRaisesRegex(RecordError, r"another process has been writing it for 0\.1 s"):
+        with self.assertRaisesRegex(RecordError, r"another process has held fix-sum\.record\.lock for 0\.1 s"):
             open_store(self.root, timeout=0.1).append(ID, note(self.store), expected_seq=1)
         holder.send_signal(signal.SIGKILL)
         holder.communicate()

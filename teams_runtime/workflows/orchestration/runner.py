@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from teams_runtime.shared.errors import InputError
-from teams_runtime.shared.paths import WorkspacePaths, check_request_id
+from teams_runtime.shared.paths import WorkspacePaths
 
 
 @contextmanager
@@ -29,7 +28,7 @@ def only_runner(paths: WorkspacePaths, request_id: str) -> Iterator[None]:
 
 def is_worked_on(paths: WorkspacePaths, request_id: str) -> bool:
     """Tell whether a process works on a request now; nothing is written for a request that never was worked on."""
-    if not _lock_file(paths, request_id).exists():
+    if not paths.run_lock(request_id).exists():
         return False
     try:
         with _lock(paths, request_id):
@@ -38,9 +37,5 @@ def is_worked_on(paths: WorkspacePaths, request_id: str) -> bool:
         return True
 
 
-def _lock_file(paths: WorkspacePaths, request_id: str) -> Path:
-    return paths.locks / f"{check_request_id(request_id)}.run.lock"
-
-
 def _lock(paths: WorkspacePaths, request_id: str) -> FileLock:
-    return FileLock(_lock_file(paths, request_id), timeout=0, mode=0o600)
+    return FileLock(paths.run_lock(request_id), timeout=0, mode=0o600)
