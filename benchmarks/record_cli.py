@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.record_file import event, workspace
-from benchmarks.record_file import history as lines_of
-from teams_runtime.store.events import stored_event
-from teams_runtime.store.folding import OWN_FOLDING
-from teams_runtime.store.layout import lay_out, native_head
+from benchmarks.record_file import put, workspace
 
 EVENTS = 100_000
 VERBS = {
@@ -26,12 +21,16 @@ VERBS = {
 }
 """What is timed, with the bound in seconds; the last one appends, so it comes last."""
 
+QUESTION = {"reason": "limit:reviews", "question": "go on?", "choices": ["continue", "stop"], "step": "review"}
+
 
 def run() -> list[dict[str, Any]]:
     """Return the seconds that each verb takes, from the start of the process to its end."""
-    with workspace() as (paths, _):
+    with workspace() as (paths, store):
         prepare(paths.root)
-        paths.record("bench").write_bytes(waiting_record())
+        put(paths, "bench", EVENTS - 1)
+        asked = store.new_event("waiting", actor="orchestrator", summary="waits", payload=QUESTION)
+        store.append("bench", asked, expected_seq=EVENTS - 1)
         rows = []
         for name, (arguments, bound) in VERBS.items():
             times = [seconds(paths.root, arguments) for _ in range(1 if "append" in name else 3)]
@@ -58,13 +57,3 @@ def prepare(root: Path) -> None:
     git = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.org")
     for arguments in (("init", "-q"), ("add", "team_runtime.yaml"), ("commit", "-q", "-m", "first")):
         subprocess.run([*git, *arguments], cwd=root, check=True)
-
-
-def waiting_record() -> bytes:
-    """Return a record whose newest event asks a person a question."""
-    lines = list(lines_of(EVENTS - 1))
-    question = {"reason": "limit:reviews", "question": "go on?", "choices": ["continue", "stop"], "step": "review"}
-    asked = event(EVENTS) | {"type": "waiting", "actor": "orchestrator", "summary": "waits", "payload": question}
-    lines.append(stored_event(asked, EVENTS).line)
-    events = [json.loads(line) for line in lines]
-    return lay_out(native_head("bench", OWN_FOLDING.fold(events)), lines, events, None)
