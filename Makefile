@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench example docs lock clean
+.PHONY: help setup demo test check fix bench crash example docs lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 18
@@ -40,6 +40,9 @@ fix: setup ## mend what the tools can mend by themselves
 
 bench: setup ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
+
+crash: setup ## a crash at every byte of every write of the record store, and hundreds of real kills
+	TEAMS_RUNTIME_CRASH=full $(BIN)/python -m unittest teams_runtime.tests.test_store_crash teams_runtime.tests.test_store_concurrency
 
 example: setup ## the team mends a public package that was broken on purpose (downloads its sources)
 	$(BIN)/python -m examples.public_package

@@ -9,7 +9,7 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-WIDTH, HEIGHT, LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 980, 420, 60, 40, 280, 320
+WIDTH, HEIGHT, LEFT, TOP, PLOT_WIDTH, PLOT_HEIGHT = 1080, 400, 60, 40, 280, 320
 LOWEST, HIGHEST = 0.03, 5000.0
 COLOURS = ("#0b6e4f", "#c1121f", "#e07a5f", "#8d5a97", "#3d5a80", "#999999", "#bbbbbb")
 REWRITES = tuple(f"full rewrite with {encoder}" for encoder in ("json", "orjson", "msgspec"))
@@ -77,7 +77,7 @@ def plot(appends: Table, reads: Table, sizes: Sequence[int]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         *panel(LEFT, "append one event (ms)", appends, sizes),
-        *panel(LEFT + 490, "file to projection (ms)", reads, sizes),
+        *panel(LEFT + 550, "file to projection (ms)", reads, sizes),
         "</svg>\n",
     ]
     return "\n".join(parts)

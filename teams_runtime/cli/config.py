@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
 from teams_runtime.cli.output import echo_json, echo_line, echo_text, json_option
 from teams_runtime.cli.workspace import here
+from teams_runtime.git.repository import Repository
+from teams_runtime.providers.scripted import load_script
 from teams_runtime.shared.config import load_team_runtime_config
 from teams_runtime.shared.config_schema import config_schema, schema_text
-from teams_runtime.shared.errors import ConfigError, InputError
+from teams_runtime.shared.errors import ConfigError, InputError, UserError
 from teams_runtime.shared.models import ROLES, TeamRuntimeConfig, workspace_path
-from teams_runtime.shared.paths import CONFIG_NAME, find_workspace
+from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths, find_workspace
+from teams_runtime.workflows.orchestration.team_service import role_texts
 
 
 @click.group()
@@ -21,20 +24,29 @@ def config() -> None:
     """Check the config file, or write its JSON Schema."""
 
 
-def notes(root: Path, loaded: TeamRuntimeConfig) -> Iterator[str]:
-    """Yield what a valid config still lacks before every role can work: one sentence each."""
+def missing(root: Path, loaded: TeamRuntimeConfig) -> Iterator[str]:
+    """Yield what a run would be refused for, though the file itself is right: one sentence each, as `run` says it."""
     script = loaded.providers.scripted.script
     scripted = [role for role in ROLES if loaded.role(role).provider == "scripted"]
     if scripted and script is None:
         yield f"providers.scripted.script names no file, and these roles need it: {', '.join(scripted)}"
-    elif scripted and script is not None and not workspace_path(root, script).is_file():
-        yield f"providers.scripted.script names no existing file: {script}"
-    named = {"default_role": loaded.default_role, **{f"roles.{role}": entry for role, entry in loaded.roles.items()}}
-    for key, entry in named.items():
-        if entry.charter is not None and not workspace_path(root, entry.charter).is_file():
-            yield f"{key}.charter names no existing file: {entry.charter}"
-    if not workspace_path(root, loaded.repository.path).is_dir():
-        yield f"repository.path names no existing folder: {loaded.repository.path}"
+    checks: list[Callable[[], object]] = [
+        lambda: role_texts(WorkspacePaths(root), loaded),
+        lambda: Repository.open(workspace_path(root, loaded.repository.path)),
+    ]
+    if scripted and script is not None:
+        checks.insert(0, lambda: load_script(workspace_path(root, script)))
+    for run in checks:
+        try:
+            run()
+        except ConfigError as error:
+            yield from error.problems
+        except UserError as error:
+            yield str(error)
+
+
+def notes(loaded: TeamRuntimeConfig) -> Iterator[str]:
+    """Yield what a run can do without, and had better not: one sentence each."""
     if not loaded.repository.verification_command:
         yield "repository.verification_command is empty: no test is run before QA judges"
 
@@ -43,18 +55,23 @@ def notes(root: Path, loaded: TeamRuntimeConfig) -> Iterator[str]:
 @json_option
 @click.pass_context
 def check(ctx: click.Context, as_json: bool) -> None:
-    """Tell every problem of the config file; exit code 2 when there is one."""
+    """Tell every problem of the config file (exit code 2), and what a run would still be refused for."""
     root = find_workspace(here()).root
     problems: tuple[str, ...] = ()
+    lacking: list[str] = []
     told: list[str] = []
     try:
-        told = list(notes(root, load_team_runtime_config(root)))
+        loaded = load_team_runtime_config(root)
+        lacking, told = list(missing(root, loaded)), list(notes(loaded))
     except ConfigError as error:
         problems = error.problems
     if as_json:
-        echo_json({"ok": not problems, "file": str(root / CONFIG_NAME), "problems": problems, "notes": told})
+        found = {"ok": not problems, "ready": not (problems or lacking), "file": str(root / CONFIG_NAME)}
+        echo_json(found | {"problems": problems, "missing": lacking, "notes": told})
     else:
-        for line in problems or (f"{CONFIG_NAME}: all is well", *(f"note: {note}" for note in told)):
+        verdict = "is right, but a run would be refused" if lacking else "all is well"
+        lines = (*(f"missing: {line}" for line in lacking), *(f"note: {line}" for line in told))
+        for line in problems or (f"{CONFIG_NAME}: {verdict}", *lines):
             echo_line(line)
     ctx.exit(2 if problems else 0)
 

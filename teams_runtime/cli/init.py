@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from teams_runtime.cli.output import echo_json, echo_line, json_option
+from teams_runtime.cli.output import echo_json, echo_line, json_option, program
 from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import WorkspaceError
 from teams_runtime.shared.own_files import make_own_folder, write_new_file, write_own_file
@@ -63,4 +63,6 @@ def init(folder: Path, as_json: bool) -> None:
         return
     echo_line(f"made {paths.config_file}")
     echo_line(f"made {paths.state}")
-    echo_line("next: name a provider for the roles there, then `teams-runtime config check`")
+    echo_line(
+        f"next: `{program()} config check` says what a run still needs; docs/providers.md has a script to start from"
+    )

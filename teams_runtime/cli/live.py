@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from teams_runtime.cli.output import encodable, one_line
+from teams_runtime.cli.output import clipped, encodable, one_line
 from teams_runtime.telemetry.manifests import CallManifest
 from teams_runtime.workflows.orchestration.request_run import RunObserver
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
+
+
+NARROW_COLUMNS = 90
+"""A terminal with fewer columns has no room for the roles' names beside their steps."""
 
 
 @dataclass(slots=True)
@@ -35,6 +39,17 @@ class TurnRow:
     def label(self) -> str:
         """The step, with its visit where there was more than one."""
         return self.step if self.visit == 1 else f"{self.step} #{self.visit}"
+
+    def duration(self) -> float:
+        """Seconds so far, or of the whole turn when it has ended."""
+        return time.monotonic() - self.started if self.seconds is None else self.seconds
+
+    def told(self) -> str:
+        """The state in a few words: what the role does now, or what came of it and after how many repairs."""
+        if self.seconds is None:
+            return f"{self.state}: {self.detail}" if self.detail else self.state
+        repairs = len(self.prompts) - 1
+        return self.state if repairs < 1 else f"{self.state}, {repairs} repaired"
 
     def sizes(self) -> str:
         """The newest prompt's size in characters, and what it would be without the projection where that is more."""
@@ -106,7 +121,7 @@ class PlainView(RunObserver):
 
 
 class LiveView(PlainView):
-    """Draws one table row a turn and keeps it up to date; for terminals.
+    """Draws one table row a turn and keeps it up to date, below the lines of what was recorded; for terminals.
 
     Args:
         stream: the terminal.
@@ -118,7 +133,8 @@ class LiveView(PlainView):
         from rich.console import Console
         from rich.live import Live
 
-        self._live: Live = Live(console=Console(file=stream), get_renderable=self._table, refresh_per_second=4)
+        self._console = Console(file=stream, highlight=False, markup=False)
+        self._live: Live = Live(console=self._console, get_renderable=self._table, refresh_per_second=4)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -130,21 +146,34 @@ class LiveView(PlainView):
         with suppress(OSError):  # the terminal is gone
             self._live.stop()
 
+    def delegated(self, role: str, step: str, visit: int, cause: str) -> None:  # noqa: ARG002
+        """Begin a row."""
+        self.rows.append(TurnRow(role, step, visit, time.monotonic()))
+
+    def called(self, manifest: CallManifest) -> None:
+        """Put the prompt's size into the row."""
+        self.rows[-1].prompts.append(manifest)
+
     def _say(self, line: str) -> None:
-        """The table says it already."""
+        """Print above the table, which is for what goes on now."""
+        self._console.print(clipped(line, self._console.width), no_wrap=True)
 
     def _table(self) -> Table:
-        from rich.markup import escape
         from rich.table import Table
 
+        narrow = self._console.width < NARROW_COLUMNS
         table = Table(box=None, header_style="bold", pad_edge=False)
-        for name, justify in (("step", "left"), ("role", "left"), ("time", "right"), ("prompt characters", "right")):
-            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-        table.add_column("state", overflow="ellipsis", no_wrap=True)
+        table.add_column("step", no_wrap=True)
+        if not narrow:
+            table.add_column("role", no_wrap=True)
+        table.add_column("time", justify="right", no_wrap=True)
+        table.add_column("prompt characters", justify="right", no_wrap=True)
+        table.add_column("state", no_wrap=True)
+        used = 48 if narrow else 68
         for row in self.rows:
-            seconds = time.monotonic() - row.started if row.seconds is None else row.seconds
-            state = row.state if row.seconds is not None else f"{row.state}: {row.detail}" if row.detail else row.state
-            table.add_row(row.label, row.role, f"{seconds:.1f} s", row.sizes(), escape(one_line(state)))
+            state = clipped(row.told(), max(self._console.width - used, 12))
+            role = () if narrow else (row.role,)
+            table.add_row(row.label, *role, f"{row.duration():.1f} s", row.sizes(), state)
         return table
 
 

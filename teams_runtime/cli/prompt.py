@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from teams_runtime.cli.output import echo_exact, echo_json, echo_line, json_option
-from teams_runtime.cli.service import open_store
+from teams_runtime.cli.service import now, open_store
 from teams_runtime.cli.workspace import here
 from teams_runtime.runtime.side_files import RejectedAnswers
 from teams_runtime.runtime.turn_prompt import TurnPrompt
@@ -18,6 +18,7 @@ from teams_runtime.shared.errors import WorkspaceError
 from teams_runtime.shared.models import PromptContextRuntimeConfig, TeamRuntimeConfig
 from teams_runtime.shared.paths import find_workspace
 from teams_runtime.store.records import Record, read_record_file
+from teams_runtime.telemetry.manifests import ManifestLog
 from teams_runtime.workflows.orchestration.prompt_view import Wanted, explain_events, view_prompt
 from teams_runtime.workflows.orchestration.team_service import role_texts
 from teams_runtime.workflows.roles.contract import PromptKind
@@ -55,10 +56,13 @@ def prompt(
     record = source.record if at is None else source.record.at(at)
     if as_json:
         echo_json(_as_dict(record, built))
-    elif why:
+        return
+    if why:
         _explain(record, built)
     else:
         echo_exact(built.text)
+    if source.manifests is not None and not full:
+        click.echo(_sent(source.manifests, record, built), err=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ class _Source:
     record: Record
     config: PromptContextRuntimeConfig
     texts: RoleTexts
-    rejected: RejectedAnswers | None
+    rejected: RejectedAnswers | None = None
+    manifests: ManifestLog | None = None
 
 
 def _source(request: str) -> _Source:
@@ -78,15 +83,16 @@ def _source(request: str) -> _Source:
         try:
             paths = find_workspace(here())
         except WorkspaceError:
-            return _Source(record, TeamRuntimeConfig().prompt_context, load_texts({}), None)
+            return _Source(record, TeamRuntimeConfig().prompt_context, load_texts({}))
         config = load_team_runtime_config(paths.root)
-        return _Source(record, config.prompt_context, role_texts(paths, config), None)
+        return _Source(record, config.prompt_context, role_texts(paths, config))
     paths = find_workspace(here())
     config = load_team_runtime_config(paths.root)
     store = open_store(paths)
     record = store.load(store.resolve(request))
     rejected = RejectedAnswers(paths.artifacts(record.request_id))
-    return _Source(record, config.prompt_context, role_texts(paths, config), rejected)
+    manifests = ManifestLog(paths.telemetry, now)
+    return _Source(record, config.prompt_context, role_texts(paths, config), rejected, manifests)
 
 
 def _as_dict(record: Record, built: TurnPrompt) -> dict[str, Any]:
@@ -97,6 +103,17 @@ def _as_dict(record: Record, built: TurnPrompt) -> dict[str, Any]:
         "characters_full": built.characters_full,
         "events": explain_events(record, built),
     }
+
+
+def _sent(manifests: ManifestLog, record: Record, built: TurnPrompt) -> str:
+    """Say how the text compares with what the calls of that turn were given, by the hashes that were kept."""
+    calls = [call for call in manifests.read(record.request_id) if call.seq == record.seq and call.role == built.role]
+    sent = [call.prompt_sha256 for call in calls if call.kind == built.kind]
+    if built.sha256 in sent:
+        return f"This is, byte for byte, what was sent (sha256 {built.sha256[:16]})."
+    if sent:
+        return f"What was sent differs (sha256 {sent[-1][:16]}): the config or a charter has changed since."
+    return f"This was never sent: no {built.kind} call of {built.role} began after event {record.seq}."
 
 
 def _explain(record: Record, built: TurnPrompt) -> None:
@@ -111,6 +128,10 @@ def _explain(record: Record, built: TurnPrompt) -> None:
     else:
         for row in explain_events(record, built):
             echo_line(f"{row['position']:>5}  {row['type'] or '-':<16}  {row['role'] or '-':<18}  {row['reason']}")
+    if not record.seq:
+        echo_line("the record has no list of events in `events`")
+    elif not projection.roles_covered and not projection.roles_missing:
+        echo_line("no event speaks for a role: that takes the type `role_report`, or a payload with role and status")
     if projection.roles_missing:
         echo_line(f"no place was left for: {', '.join(projection.roles_missing)}")
 

@@ -11,10 +11,9 @@ from teams_runtime.cli.output import echo_json, echo_line, json_option
 from teams_runtime.cli.service import now, open_store
 from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import InputError
-from teams_runtime.shared.paths import WorkspacePaths, find_workspace
+from teams_runtime.shared.paths import find_workspace
 from teams_runtime.store.pruning import Footprint
 from teams_runtime.store.records import RecordStore, RecordSummary
-from teams_runtime.workflows.orchestration.only_runner import only_runner
 
 ENDED = ("completed", "failed", "cancelled")
 MOST_DAYS = 36_500
@@ -42,7 +41,7 @@ def prune(request_ids: tuple[str, ...], days: int | None, yes: bool, as_json: bo
     paths = find_workspace(here())
     store = open_store(paths)
     names = [store.resolve(one) for one in request_ids] if request_ids else _ended(store, days or 0)
-    prints = [_remove(paths, store, name) if yes else store.footprint(name) for name in dict.fromkeys(names)]
+    prints = [store.remove(name) if yes else store.footprint(name) for name in dict.fromkeys(names)]
     if as_json:
         echo_json({"removed": yes, "requests": [_as_dict(one) for one in prints]})
         return
@@ -53,12 +52,6 @@ def prune(request_ids: tuple[str, ...], days: int | None, yes: bool, as_json: bo
         if paths.worktree(one.request_id).exists():
             echo_line(f"  stays: {paths.worktree(one.request_id)} and the branch teams/{one.request_id}")
     echo_line(f"{len(prints)} requests {'removed' if yes else 'would be removed; --yes removes them'}")
-
-
-def _remove(paths: WorkspacePaths, store: RecordStore, request_id: str) -> Footprint:
-    """Remove a request, unless somebody works on it."""
-    with only_runner(paths, request_id):
-        return store.remove(request_id)
 
 
 def _ended(store: RecordStore, days: int) -> Sequence[str]:

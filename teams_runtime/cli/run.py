@@ -19,10 +19,11 @@ from teams_runtime.store.records import Record
 from teams_runtime.workflows.orchestration.team_service import MAX_REQUEST_CHARACTERS, TeamService
 
 EXIT_CODES = {"completed": 0, "waiting": 3, "failed": 4, "cancelled": 5}
-"""What `run` and `resume` end with, by the status that the request is left in."""
+"""What `run`, `resume` and `answer` end with, by the status that the request is left in."""
+CODES_HELP = "Exit codes: 0 completed, 3 waiting for a person, 4 failed, 5 cancelled, 2 refused, 130 interrupted."
 
 
-@click.command()
+@click.command(epilog=CODES_HELP)
 @click.argument("scope")
 @click.option(
     "--body-file",
@@ -41,10 +42,15 @@ def run(scope: str, body_file: Path | None, profile: str | None, as_json: bool) 
     body = "" if body_file is None else _text(body_file, "--body-file")
     service = open_service(here())
     record = service.submit(scope_text, body=body, profile=profile)
+    unseen = service.repository.uncommitted()
+    if unseen:
+        click.echo(
+            f"note: {unseen} changed files of the checkout are not committed, so the team does not see them", err=True
+        )
     finish(service, record.request_id, as_json=as_json)
 
 
-@click.command()
+@click.command(epilog=CODES_HELP)
 @click.argument("request_id")
 @json_option
 def resume(request_id: str, as_json: bool) -> None:
@@ -53,7 +59,7 @@ def resume(request_id: str, as_json: bool) -> None:
     finish(service, service.store.resolve(request_id), as_json=as_json)
 
 
-@click.command()
+@click.command(epilog=CODES_HELP)
 @click.argument("request_id")
 @click.argument("choice")
 @click.option("--text", default="", help="What you say besides; the roles are shown it.")

@@ -12,10 +12,11 @@ from teams_runtime.cli.output import clipped, echo_line, echo_text, json_option,
 from teams_runtime.cli.service import open_store
 from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import InputError
-from teams_runtime.shared.paths import find_workspace
+from teams_runtime.shared.paths import WorkspacePaths, find_workspace
 from teams_runtime.shared.prompt_context import event_json, evidence_role
 from teams_runtime.store.records import Record
 from teams_runtime.store.salvage import salvage_file
+from teams_runtime.workflows.orchestration.runner import is_worked_on
 
 OVERVIEW_EVENTS = 200
 """How many of the newest events the overview lists; older ones are asked for by `--events`."""
@@ -45,7 +46,7 @@ def show(request_id: str, span: str | None, role: str | None, salvage: bool, as_
         for line in record.event_lines(_chosen(record, span, role)):
             echo_text(line)
     else:
-        _overview(record)
+        _overview(record, paths)
 
 
 def _salvage(path: Path, *, as_json: bool) -> None:
@@ -90,17 +91,22 @@ def parse_span(span: str, total: int) -> tuple[int, int]:
     return low, high
 
 
-def _overview(record: Record) -> None:
+def _overview(record: Record, paths: WorkspacePaths) -> None:
     head = record.head
+    left = head.get("status") in {"queued", "running"} and not is_worked_on(paths, record.path.stem)
     echo_line(f"request   {record.request_id}")
     echo_line(f"scope     {clipped(head.get('scope'), 100)}")
-    echo_line(f"status    {clipped(head.get('status'), 40)}")
+    hint = (
+        f"; no process works on it, go on with: {program()} resume {record.path.stem}" if left and record.native else ""
+    )
+    echo_line(f"status    {clipped(head.get('status'), 40)}{hint}")
     commit, question = head.get("commit"), head.get("question")
     if isinstance(commit, dict) and commit.get("sha"):
         echo_line(f"commit    {clipped(commit['sha'], 64)} on {clipped(commit.get('branch'), 140)}")
     if isinstance(question, dict):
         choices = question.get("choices")
-        echo_line(f"waits for {clipped(question.get('text'), 300)}")
+        for line in str(question.get("text")).splitlines():
+            echo_line(f"waits for {line}")
         for choice in choices if isinstance(choices, list) else []:
             echo_line(f"          {program()} answer {record.request_id} {clipped(choice, 40)}")
     echo_line(f"record    {record.path}")

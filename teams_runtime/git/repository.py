@@ -81,6 +81,11 @@ class Repository:
         name = os.fsdecode(branch.stdout).removesuffix("\n").removeprefix("refs/heads/")
         return Base(commit, name if branch.exit_code == 0 else None)
 
+    def uncommitted(self) -> int:
+        """Return how many tracked files of the checkout differ from its commit, staged or not; nothing is changed."""
+        status = ("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty")
+        return self.git.without_local_programs().run(*status).stdout.count(b"\0")
+
     def commit(self, name: str) -> str | None:
         """Return the full id of the commit that `name` leads to, None when there is none."""
         found = self.git.run("rev-parse", "--verify", "-q", "--end-of-options", name + "^{commit}", accept=(0, 1))

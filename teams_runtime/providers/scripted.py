@@ -133,7 +133,8 @@ class ScriptedProvider:
 
     def __init__(self, script: Script, environment: Mapping[str, str]) -> None:
         self._script = script
-        self._environment = child_environment(environment)
+        # Byte code beside the sources would be a change of the tree in a repository that does not ignore it.
+        self._environment = child_environment(environment) | {"PYTHONDONTWRITEBYTECODE": "1"}
 
     def run_turn(self, request: TurnRequest, progress: Progress) -> TurnResult:
         """Do what the fitting entry says and return its answer.

@@ -160,7 +160,8 @@ class RoleRuntime:
             except ProviderError as error:
                 watch(call.manifest(str(error.kind), None))
                 issues = rejected.issues if rejected else ()
-                return TurnFailure(error.kind, f"{error}; {error.remedy}", spent.plus(Usage(), call.seconds), issues)
+                remedy = f"{_refusal(issues)}{error}; {error.remedy}"
+                return TurnFailure(error.kind, remedy, spent.plus(Usage(), call.seconds), issues)
             spent, session = spent.plus(reply.usage, call.seconds), reply.session_id
             denials += reply.denials
             try:
@@ -174,8 +175,8 @@ class RoleRuntime:
                 continue
             watch(call.manifest("ok", reply))
             return TurnReport(result, spent, denials)
-        remedy = "read the answer's issues, then let the role try again or stop the request"
-        return TurnFailure(FailureKind.CONTRACT, remedy, spent, rejected.issues if rejected else ())
+        issues = rejected.issues if rejected else ()
+        return TurnFailure(FailureKind.CONTRACT, _refusal(issues).rstrip("; "), spent, issues)
 
     def _settled(self, result: RoleResult) -> RoleResult:
         """Return the result as it is recorded; a runtime may add what it knows itself."""
@@ -191,6 +192,12 @@ class RoleRuntime:
             context=turn.context,
             profile=turn.profile,
         )
+
+
+def _refusal(issues: tuple[str, ...]) -> str:
+    """What was wrong with the last refused answer, for the question that a person is asked."""
+    more = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
+    return f"the answer was refused, {issues[0]}{more}; " if issues else ""
 
 
 def _rejected(text: str, error: ContractError) -> RejectedAnswer:

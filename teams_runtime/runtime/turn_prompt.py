@@ -45,12 +45,14 @@ class TurnPrompt:
 
     Attributes:
         kind: which of the four prompts it is.
+        role: who is asked.
         text: what the model is given, whole.
         projection: which events it shows, and why.
         characters_full: size in characters of the same prompt with the projection switched off.
     """
 
     kind: PromptKind
+    role: str
     text: str
     projection: Projection
     characters_full: int
@@ -80,7 +82,7 @@ class TurnPrompts:
         """Return the prompt of one kind; a repair needs the answer that was rejected."""
         text = self._text(kind, self.projection, rejected)
         full = len(text) if self._outline is None else self._full_size(kind, self._outline, rejected)
-        return TurnPrompt(kind=kind, text=text, projection=self.projection, characters_full=full)
+        return TurnPrompt(kind=kind, role=self.turn.role, text=text, projection=self.projection, characters_full=full)
 
     def _full_size(self, kind: PromptKind, outline: Projection, rejected: RejectedAnswer | None) -> int:
         """Return how long the prompt with every event is, without building it: a history can be huge."""

@@ -63,8 +63,16 @@ class WorkspacePaths:
 
     @property
     def locks(self) -> Path:
-        """The folder of the lock files, one a record."""
+        """The folder of the lock files."""
         return self.state / "locks"
+
+    def record_lock(self, request_id: str) -> Path:
+        """The file that is locked while a request's record is written."""
+        return self.locks / f"{check_request_id(request_id)}.record.lock"
+
+    def run_lock(self, request_id: str) -> Path:
+        """The file that is locked while a process works on a request."""
+        return self.locks / f"{check_request_id(request_id)}.run.lock"
 
     def record(self, request_id: str) -> Path:
         """The record file of one request."""

@@ -14,7 +14,7 @@ from teams_runtime.store.events import Event, StoredEvent, same_content
 from teams_runtime.store.folding import Folding
 from teams_runtime.store.history import WHOLE_BYTES, IndexedHistory, indexed, open_history
 from teams_runtime.store.index import closing
-from teams_runtime.store.layout import FIXED_KEYS, fields_text, is_native, lay_out, native_head
+from teams_runtime.store.layout import FIXED_KEYS, SCHEMA, fields_text, is_native, lay_out, native_head
 from teams_runtime.store.reading import check_owner
 from teams_runtime.store.scanning import Scan, one_line, read_value
 from teams_runtime.store.writing import Disk, confirm, publish
@@ -151,6 +151,8 @@ def check_can_grow(path: Path, data: Mapping[str, Any]) -> None:
         RecordDamagedError: it is not.
     """
     check_owner(path, data)
+    if type(data.get("schema")) is int and data["schema"] != SCHEMA:
+        raise RecordDamagedError(path, f"has the schema {data['schema']}, this program lengthens schema {SCHEMA} only")
     if not is_native(data):
         raise RecordDamagedError(path, "was not made by teams-runtime: it is read and shown, never lengthened")
     for number, event in enumerate(data["events"], 1):

@@ -11,12 +11,11 @@ from typing import Any
 
 from teams_runtime.shared.errors import EventRefusedError, RecordDamagedError
 from teams_runtime.shared.prompt_context import event_json, newest_evidence
-from teams_runtime.shared.prompt_context import one_line as prompt_line
 from teams_runtime.store.alternating import spare_path
 from teams_runtime.store.events import check_shape
 from teams_runtime.store.folding import Folding
 from teams_runtime.store.index import Index, closing_holds, find_index
-from teams_runtime.store.layout import NOT_HEAD, is_native, native_head
+from teams_runtime.store.layout import NOT_HEAD, is_native, native_head, prompt_length
 from teams_runtime.store.reading import check_owner, parse, read_whole
 from teams_runtime.store.scanning import Scan
 from teams_runtime.store.writing import draft_path
@@ -128,7 +127,7 @@ def _index_problems(index: Index, found: Scan, blob: bytes) -> Iterator[str]:
     events = found.data["events"]
     if index.count != len(events) or index.newest() != newest_evidence(events):
         yield "the index does not name what the events are"
-    if index.characters != sum(len(prompt_line(text)) for text in found.event_texts):
+    if index.characters != sum(map(prompt_length, found.event_texts)):
         yield "the index counts other characters than the events have"
     for position, place in enumerate(index.recent, index.count - len(index.recent)):
         if blob[place.offset : place.offset + place.length] != found.event_texts[position].encode():

@@ -16,7 +16,8 @@ from teams_runtime.store.events import to_json
 
 RECENT_SLICES = 16
 """How many of the newest events the index can name."""
-_VERSION = 1
+VERSION = 1
+"""Raised when this layout or the head that the fold makes changes, so that an older head is folded anew."""
 _KEY = b'\n"_index":{'
 _CHECK = b',"crc":"%08x"}}\n'
 _CHECK_LENGTH = len(_CHECK % 0)
@@ -125,7 +126,7 @@ def closing(index: Index, fields: bytes) -> bytes:
     """
     recent = ",".join([f"[{offset},{length}]" for offset, length in index.recent])
     stored = (
-        f'"v":{_VERSION},"token":"{index.token}","start":{index.start},"previous":{index.previous},"end":{index.end},'
+        f'"v":{VERSION},"token":"{index.token}","start":{index.start},"previous":{index.previous},"end":{index.end},'
         f'"count":{index.count},"characters":{index.characters},"digest":"{index.digest:08x}",'
         f'"plain":{"true" if index.plain else "false"},"recent":[{recent}],"roles":{to_json(index.roles)},"size":'
     )
@@ -148,7 +149,7 @@ def find_index(block: bytes, size: int) -> Index | None:
     try:
         stored = json.loads(block[at + len(_KEY) - 1 : -2])
         index = _from_stored(stored)
-        fits = stored["v"] == _VERSION and stored["size"] == size and 0 < index.start <= index.previous
+        fits = stored["v"] == VERSION and stored["size"] == size and 0 < index.start <= index.previous
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return index if fits and index.previous < index.end < size and index.count > 0 else None

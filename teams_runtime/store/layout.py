@@ -71,8 +71,13 @@ def lay_out(head: Mapping[str, Any], lines: Sequence[str], events: Sequence[Any]
     for line, event in zip(lines, events, strict=True):
         text = line.encode()
         body += (index.gap(), text)
-        index = index.add(text, len(prompt_line(line)), evidence_role(event), plain=is_plain(line, event))
+        index = index.add(text, prompt_length(line), evidence_role(event), plain=is_plain(line, event))
     return b"".join((*body, closing(index, fields_text(changing))))
+
+
+def prompt_length(line: str) -> int:
+    """Return how many characters an event's line has in a prompt, which escapes what could break a line."""
+    return len(line) if line.isascii() else len(prompt_line(line))
 
 
 def fields_text(fields: Mapping[str, str]) -> bytes:

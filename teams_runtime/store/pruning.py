@@ -37,7 +37,7 @@ def footprint(paths: WorkspacePaths, request_id: str) -> Footprint:
 
 
 def remove(paths: WorkspacePaths, request_id: str, disk: Disk) -> None:
-    """Remove all of it; the caller holds the record's lock, whose file goes last.
+    """Remove all of it; the caller holds the request's locks, whose files go last.
 
     The second copy goes before the record, and the artifacts after it: wherever this is cut off, what is left is a
     whole record, or files that nothing names.
@@ -53,6 +53,7 @@ def remove(paths: WorkspacePaths, request_id: str, disk: Disk) -> None:
         folder = paths.artifacts(request_id)
         if folder.is_dir() and not folder.is_symlink():
             shutil.rmtree(folder)
-        disk.remove(paths.locks / f"{request_id}.lock")
+        disk.remove(paths.run_lock(request_id))
+        disk.remove(paths.record_lock(request_id))
     except OSError as error:
         raise RecordError(record, f"cannot be removed: {error.strerror}") from error

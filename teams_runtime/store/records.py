@@ -11,17 +11,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordNotFoundError
+from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordError, RecordNotFoundError
 from teams_runtime.shared.models import PromptContextRuntimeConfig
 from teams_runtime.shared.paths import REQUEST_ID, WorkspacePaths, check_request_id
 from teams_runtime.shared.prompt_context import Projection, event_json, project_indexed, project_request, select
-from teams_runtime.shared.prompt_context import one_line as prompt_line
 from teams_runtime.store.appending import Appender
 from teams_runtime.store.checking import Verdict, verify_file
 from teams_runtime.store.events import Event, stored_event
 from teams_runtime.store.folding import OWN_FOLDING, Folding
 from teams_runtime.store.history import WHOLE_BYTES, Events, IndexedHistory, open_history
-from teams_runtime.store.layout import INDEX_KEY, NOT_HEAD, is_native, lay_out, native_head
+from teams_runtime.store.layout import INDEX_KEY, NOT_HEAD, is_native, lay_out, native_head, prompt_length
 from teams_runtime.store.listing import DamagedRecord, RecordSummary, summarize, timestamp
 from teams_runtime.store.moving import arriving, plain_bytes
 from teams_runtime.store.pruning import Footprint, footprint, remove
@@ -111,7 +110,7 @@ class Record:
         """How many characters all event lines have together as a prompt shows them, without line breaks."""
         if self._data is None and self._history is not None:
             return self._history.index.characters
-        return sum(len(prompt_line(self.event_line(position))) for position in range(self.seq))
+        return sum(prompt_length(self.event_line(position)) for position in range(self.seq))
 
     def at(self, seq: int) -> Record:
         """Return the record as it stood after event `seq`; a foreign record keeps its head, nobody knows the older one.
@@ -379,12 +378,16 @@ class RecordStore:
 
         Raises:
             RecordNotFoundError: there is no such record.
-            RecordError: another process writes it, or a file cannot be removed.
+            RecordError: another process works on the request, or a file cannot be removed.
         """
         path = self._file(request_id)
         if not os.path.lexists(path):
             self.load(request_id)
-        with self._locked(path):
+        with self._locked(path), contextlib.ExitStack() as held:
+            try:
+                held.enter_context(record_lock(path, self._paths.run_lock(request_id), 0))
+            except RecordError as error:
+                raise RecordError(path, "another process is working on this request") from error
             gone = footprint(self._paths, request_id)
             remove(self._paths, request_id, self._disk)
         return gone
@@ -411,7 +414,7 @@ class RecordStore:
 
     @contextlib.contextmanager
     def _locked(self, path: Path) -> Iterator[None]:
-        lock = self._locks / f"{path.stem}.lock"
+        lock = self._locks / f"{path.stem}.record.lock"
         if not self._prepared:
             make_private_folders(self._paths, self._disk)
             self._prepared = True

@@ -146,7 +146,9 @@ def record_lock(path: Path, lock_file: Path, timeout_seconds: float) -> Iterator
     try:
         descriptor = _take_lock(lock_file, time.monotonic() + timeout_seconds)
     except TimeoutError as error:
-        raise RecordError(path, f"another process has been writing it for {timeout_seconds:g} s; try again") from error
+        raise RecordError(
+            path, f"another process has held {lock_file.name} for {timeout_seconds:g} s; try again when it is done"
+        ) from error
     except OSError as error:
         raise RecordError(path, f"cannot be locked: {lock_file}: {error.strerror}") from error
     try:

@@ -157,7 +157,7 @@ def _input_open() -> bool:
 
 def _lock_holder(root: Path) -> None:
     paths = WorkspacePaths(root)
-    with record_lock(paths.record(ID), paths.locks / f"{ID}.lock", 5):
+    with record_lock(paths.record(ID), paths.record_lock(ID), 5):
         os.write(1, b"held\n")
         os.read(0, 1)
 

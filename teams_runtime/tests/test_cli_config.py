@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-from teams_runtime.cli.config import notes
+from teams_runtime.cli.config import missing, notes
 from teams_runtime.cli.init import make_workspace
 from teams_runtime.shared.config_schema import config_schema
 from teams_runtime.shared.models import (
@@ -31,7 +32,8 @@ class CheckTest(unittest.TestCase):
         self.assertEqual(0, result.returncode)
         self.assertRegex(
             result.stdout,
-            r"\Ateam_runtime.yaml: all is well\nnote: providers.scripted.script names no file.*: research, ",
+            r"\Ateam_runtime.yaml: is right, but a run would be refused\n"
+            r"missing: providers.scripted.script names no file.*: research, ",
         )
 
     def test_every_problem_is_printed_and_the_code_is_2(self) -> None:
@@ -47,7 +49,14 @@ class CheckTest(unittest.TestCase):
         self.file.write_text("sprint: 1\n", encoding="utf-8")
         result = teams_runtime("config", "check", "--json", folder=self.folder)
         problems = ["team_runtime.yaml:1:9: sprint must be a mapping, got 1"]
-        expected = {"ok": False, "file": str(self.file), "problems": problems, "notes": []}
+        expected = {
+            "ok": False,
+            "ready": False,
+            "file": str(self.file),
+            "problems": problems,
+            "missing": [],
+            "notes": [],
+        }
         self.assertEqual((2, expected), (result.returncode, json.loads(result.stdout)))
 
     def test_without_a_workspace_it_is_one_line_that_names_init(self) -> None:
@@ -55,22 +64,25 @@ class CheckTest(unittest.TestCase):
         self.assertEqual((2, 1), (result.returncode, result.stderr.count("\n")))
         self.assertIn("`teams-runtime init` makes one", result.stderr)
 
-    def test_notes_name_what_does_not_exist(self) -> None:
+    def test_what_a_run_would_be_refused_for_is_told(self) -> None:
+        """The sentences are those of the refusal; when nothing is missing, a run can start."""
         config = TeamRuntimeConfig(
             roles={"qa": RoleConfig(charter="qa.md")},
             providers=ProvidersConfig(scripted=ScriptedProviderConfig(script="script.yaml")),
             repository=RepositoryConfig(path="gone", verification_command=("make", "test")),
         )
-        expected = [
-            "providers.scripted.script names no existing file: script.yaml",
-            "roles.qa.charter names no existing file: qa.md",
-            "repository.path names no existing folder: gone",
-        ]
-        self.assertEqual(expected, list(notes(self.folder, config)))
-        for name in ("script.yaml", "qa.md"):
-            (self.folder / name).touch()
-        (self.folder / "gone").mkdir()
-        self.assertEqual([], list(notes(self.folder, config)))
+        told = list(missing(self.folder, config))
+        for name, line in zip(("script.yaml", "qa.md", "gone"), told, strict=True):
+            self.assertIn(name, line)
+        (self.folder / "script.yaml").write_text("turns: []", encoding="utf-8")
+        (self.folder / "qa.md").write_text("# QA", encoding="utf-8")
+        subprocess.run(["git", "init", "-q", str(self.folder / "gone")], check=True)
+        (no_commit,) = missing(self.folder, config)
+        self.assertIn("no commit yet", no_commit)
+
+    def test_no_test_command_is_a_note(self) -> None:
+        """A run can do without, and had better not."""
+        self.assertEqual(1, len(list(notes(TeamRuntimeConfig()))))
 
 
 class SchemaTest(unittest.TestCase):

@@ -8,7 +8,6 @@ import sys
 import tempfile
 import unittest
 from contextlib import redirect_stderr, redirect_stdout
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 
@@ -73,10 +72,8 @@ class HelpTest(unittest.TestCase):
 
     def test_every_verb_can_be_loaded_and_has_json(self) -> None:
         group = LazyGroup("teams-runtime", verbs=VERBS)
-        for name, verb in VERBS.items():
+        for name in VERBS:
             with self.subTest(name):
-                if find_spec(verb.target.partition(":")[0]) is None:
-                    self.skipTest(f"{verb.target} is not there")
                 command = group.get_command(click.Context(group), name)
                 assert command is not None
                 leaves = command.commands.values() if isinstance(command, click.Group) else (command,)

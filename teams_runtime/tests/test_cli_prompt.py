@@ -37,6 +37,15 @@ class PastPromptTest(TeamCase):
                 shown = self.prompt("--role", manifest.role, "--kind", manifest.kind, "--at", str(manifest.seq)).stdout
                 self.assertEqual(manifest.prompt_sha256, hashlib.sha256(shown.encode()).hexdigest())
 
+    def test_a_past_prompt_says_whether_it_is_what_was_sent(self) -> None:
+        """The hash that was kept tells: the same text, another one since the config changed, or never sent."""
+        last = self.manifests[-1]
+        arguments = ("--role", last.role, "--at", str(last.seq))
+        self.assertIn("byte for byte, what was sent", self.prompt(*arguments).stderr)
+        self.assertIn("never sent", self.prompt("--role", "designer", "--at", str(last.seq)).stderr)
+        self.write_config(prompt_context={"recent_events": 1, "max_events": 4})
+        self.assertIn("What was sent differs", self.prompt(*arguments, "--why").stderr)
+
     def test_why_explains_every_event(self) -> None:
         """Tail, backfill for whom, or omitted: one row an event."""
         last = self.manifests[-1]

@@ -10,6 +10,8 @@ import time
 import unittest
 from pathlib import Path
 
+import psutil  # type: ignore[import-untyped]
+
 from teams_runtime.tests.team_fixture import PLAN, TEAM, TeamCase, answer
 from teams_runtime.tests.test_cli_main import COMMAND, teams_runtime
 from teams_runtime.workflows.orchestration.team_service import MAX_REQUEST_CHARACTERS
@@ -24,6 +26,12 @@ class RunTest(TeamCase):
         self.assertEqual((0, ""), (done.returncode, done.stderr))
         for told in ("plan: planner works (start)", "role_task prompt:", "commit  ", " show "):
             self.assertIn(told, done.stdout)
+
+    def test_uncommitted_changes_are_not_seen_and_that_is_said(self) -> None:
+        """The team works from the commit; whoever has just edited a file is told."""
+        (self.root / "total.py").write_text("# mine\n", encoding="utf-8")
+        done = teams_runtime("run", "Mend total", "--profile", "lean", folder=self.root)
+        self.assertIn("note: 1 changed files of the checkout", done.stderr)
 
     def test_json_is_one_line_and_progress_goes_to_stderr(self) -> None:
         """A program reads standard output; people may watch standard error."""
@@ -56,20 +64,37 @@ class RunTest(TeamCase):
 
     def test_a_killed_run_goes_on_with_resume(self) -> None:
         """After SIGKILL in the middle of a turn the same request ends with one commit."""
-        slow = {"actions": [{"run": ["sh", "-c", "touch started; sleep 60"]}]}
-        self.write_script(PLAN, answer("developer") | slow)
-        runner = subprocess.Popen(
-            [*COMMAND, "run", "Mend total", "--profile", "lean"], cwd=self.root, stdout=subprocess.PIPE
-        )
-        started = self.wait_for_file("started")
-        runner.send_signal(signal.SIGKILL)
-        runner.communicate()
-        started.unlink()
+        request_id, left = self.interrupted(signal.SIGKILL)
+        self.assertIn("go on with", teams_runtime("show", request_id, folder=self.root).stdout)
+        self.assertIn("interrupted", teams_runtime("list", folder=self.root).stdout)
         self.write_script(*TEAM)
-        (request_id,) = [path.stem for path in self.paths.requests.glob("*.json")]
         done = teams_runtime("resume", request_id[:20], "--json", folder=self.root)
         self.assertEqual("completed", json.loads(done.stdout)["status"], done.stderr)
         self.assertEqual("1\n", self.git("rev-list", "--count", f"main..teams/{request_id}"))
+        self.assertFalse(psutil.pid_exists(left), "the program that the killed run left behind goes on")
+
+    def test_a_terminated_run_leaves_no_program_and_says_how_to_go_on(self) -> None:
+        """TERM ends a run as Ctrl-C does."""
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            with self.subTest(number.name):
+                request_id, left = self.interrupted(number)
+                self.assertFalse(psutil.pid_exists(left))
+                self.assertIn(f"resume {request_id}", self.said)
+
+    def interrupted(self, number: signal.Signals) -> tuple[str, int]:
+        """Start a run, send it a signal while its developer's program runs; return the request and that program."""
+        program = "echo $$ > pid.tmp; mv pid.tmp started; exec sleep 60"
+        self.write_script(PLAN, answer("developer") | {"actions": [{"run": ["sh", "-c", program]}]})
+        before = set(self.paths.requests.glob("*.json"))
+        command = [*COMMAND, "run", "Mend total", "--profile", "lean"]
+        runner = subprocess.Popen(command, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started = self.wait_for_file("started")
+        left = int(started.read_text())
+        runner.send_signal(number)
+        self.said = runner.communicate(timeout=60)[1]
+        started.unlink()
+        (record,) = set(self.paths.requests.glob("*.json")) - before
+        return record.stem, left
 
     def test_an_answer_moves_a_waiting_request_on(self) -> None:
         """The printed command works on a fresh process, and the role is shown what the person said."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -149,7 +150,7 @@ class CrashTest(CommitCase):
         """Make the commit in a process that kills itself just before git runs the command `at` (`end`: at the end)."""
         fake = self.folder / "fake"
         fake.mkdir(exist_ok=True)
-        real = next(Path(p) / "git" for p in os.environ["PATH"].split(":") if (Path(p) / "git").exists())
+        real = shutil.which("git")
         program = fake / "git"
         program.write_text(f'#!/bin/sh\n[ "$2" = {at} ] && kill -KILL $PPID && exec sleep 1\nexec {real} "$@"\n')
         program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""The projection rule by rule: which events of a request's history a prompt shows, and what it says of the others."""
+"""The projection rule by rule, and that every prompt that reaches a model goes through it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import copy
 import doctest
 import json
 import re
+import tempfile
 import unittest
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from teams_runtime.shared import prompt_context
-from teams_runtime.shared.models import PromptContextRuntimeConfig
+from teams_runtime.shared.config import load_team_runtime_config
+from teams_runtime.shared.errors import ConfigError
+from teams_runtime.shared.models import ROLES, PromptContextRuntimeConfig
 from teams_runtime.shared.prompt_context import (
     NOTICE_SENTENCE,
     Projection,
@@ -25,6 +29,9 @@ from teams_runtime.shared.prompt_context import (
     render_notice,
     select,
 )
+from teams_runtime.tests.listening_provider import ListeningProvider, hundred_events, model_prompts
+from teams_runtime.tests.team_fixture import TeamCase
+from teams_runtime.workflows.roles.contract import PromptKind
 
 
 def note(number: int) -> dict[str, Any]:
@@ -83,6 +90,35 @@ class Defaults(unittest.TestCase):
         config = PromptContextRuntimeConfig()
         with self.assertRaises(ValidationError):
             config.max_events = 99  # type: ignore[misc]
+
+
+class ConfigFile(unittest.TestCase):
+    """The section `prompt_context` of `team_runtime.yaml`."""
+
+    def load(self, text: str) -> PromptContextRuntimeConfig:
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "team_runtime.yaml").write_text(text, encoding="utf-8")
+        return load_team_runtime_config(folder).prompt_context
+
+    def test_what_is_left_out_has_its_default(self) -> None:
+        self.assertEqual(PromptContextRuntimeConfig(), self.load("sprint: {id: s2}\n"))
+        self.assertEqual(PromptContextRuntimeConfig(recent_events=3), self.load("prompt_context: {recent_events: 3}\n"))
+        self.assertFalse(self.load("prompt_context: {enabled: false}\n").enabled)
+
+    def test_each_bad_value_is_told_by_the_sentence_of_its_rule(self) -> None:
+        cases = {
+            "prompt_context: [8, 16]": "prompt_context must be a mapping, got [8, 16]",
+            "prompt_context: {enabled: 'no'}": "prompt_context.enabled must be a boolean, got 'no'",
+            "prompt_context: {recent_events: '8'}": "prompt_context.recent_events must be a positive integer, got '8'",
+            "prompt_context: {max_events: 0}": "prompt_context.max_events must be a positive integer, got 0",
+            "prompt_context: {recent_events: 9, max_events: 8}": (
+                "prompt_context.max_events must be greater than or equal to recent_events, got 8 (recent_events is 9)"
+            ),
+        }
+        for text, expected in cases.items():
+            with self.subTest(text), self.assertRaises(ConfigError) as caught:
+                self.load(text)
+            self.assertRegex(str(caught.exception), rf"^team_runtime\.yaml:1:\d+: {re.escape(expected)}$")
 
 
 class WholeHistories(unittest.TestCase):
@@ -329,6 +365,63 @@ class Lines(unittest.TestCase):
         self.assertEqual(1, len(line.splitlines()))
         self.assertEqual({"a": "x\u2028y\u2029z\x85\x0b\x0c\x1c\ud800"}, json.loads(line))
         self.assertTrue(line.encode("utf-8"))
+
+
+class Prompts(unittest.TestCase):
+    """What reaches the provider in turns of a record of 100 events: a task, its repair, a decision, a commit."""
+
+    def test_every_kind_shows_tail_and_backfill_and_says_what_is_left_out(self) -> None:
+        prompts = model_prompts(PromptContextRuntimeConfig())
+        self.assertEqual(set(PromptKind), set(prompts))
+        expected = project_request(hundred_events().data)
+        self.assertLessEqual(expected.included_events, 16)
+        for kind, text in prompts.items():
+            with self.subTest(kind):
+                shown = [number for number in range(100) if f"canary-{number:03d}" in text]
+                self.assertEqual(list(expected.positions), shown)
+                self.assertEqual(1, text.count(render_notice(expected)))
+
+    def test_every_kind_takes_at_most_30_percent_of_the_disabled_size(self) -> None:
+        disabled = model_prompts(PromptContextRuntimeConfig(enabled=False))
+        for kind, text in model_prompts(PromptContextRuntimeConfig()).items():
+            with self.subTest(kind):
+                self.assertLessEqual(len(text), 0.30 * len(disabled[kind]))
+
+    def test_disabled_every_kind_shows_all_events_and_no_notice(self) -> None:
+        for kind, text in model_prompts(PromptContextRuntimeConfig(enabled=False)).items():
+            with self.subTest(kind):
+                self.assertEqual(100, text.count("canary-"))
+                self.assertNotIn("omitted_events", text)
+
+    def test_a_repair_is_the_first_prompt_again_with_the_refused_answer_and_its_issues(self) -> None:
+        provider = ListeningProvider("no answer at all", "no answer at all", "no answer at all")
+        provider.turn("developer", "build", PromptContextRuntimeConfig())
+        first, *repairs = (call.prompt for call in provider.calls)
+        self.assertEqual(2, len(repairs))
+        for text in repairs:
+            self.assertTrue(text.startswith(first))
+            self.assertIn("no answer at all", text[len(first) :])
+
+    def test_each_compacted_prompt_is_logged_once_with_its_purpose_and_no_content(self) -> None:
+        with self.assertLogs("teams_runtime", "INFO") as logs:
+            model_prompts(PromptContextRuntimeConfig())
+        expected = [log_line(project_request(hundred_events().data), "r1", kind) for kind in PromptKind]
+        self.assertEqual(sorted(expected), sorted({record.getMessage() for record in logs.records}))
+        with self.assertNoLogs("teams_runtime", "INFO"):
+            model_prompts(PromptContextRuntimeConfig(enabled=False))
+
+
+class Service(TeamCase):
+    """`TeamService` hands the section down."""
+
+    def test_every_model_facing_runtime_is_given_the_configs_own_section(self) -> None:
+        self.write_config(prompt_context={"recent_events": 3, "max_events": 5})
+        service = self.service()
+        self.assertEqual(set(ROLES), set(service.runtimes))
+        for role, runtime in service.runtimes.items():
+            with self.subTest(role):
+                self.assertIs(service.config.prompt_context, runtime.prompt_context_config)
+        self.assertEqual(3, service.config.prompt_context.recent_events)
 
 
 class Values(unittest.TestCase):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import skipUnless
@@ -15,9 +17,11 @@ from hypothesis import strategies as st
 
 from teams_runtime.shared.errors import EventRefusedError, RecordConflictError
 from teams_runtime.shared.models import PromptContextRuntimeConfig
-from teams_runtime.shared.prompt_context import newest_evidence, project_request
+from teams_runtime.shared.prompt_context import event_json, evidence_role, newest_evidence, project_request
 from teams_runtime.store.alternating import spare_path
+from teams_runtime.store.fold import first_head
 from teams_runtime.store.history import WHOLE_BYTES, IndexedHistory, open_history
+from teams_runtime.store.index import VERSION, empty_index
 from teams_runtime.store.records import Record, read_record_file
 from teams_runtime.store.writing import Disk
 from teams_runtime.tests.store_support import ID, SHARED, StoreCase, create, note, open_store
@@ -185,6 +189,23 @@ class LayoutTest(FlatCase):
         self.assertEqual(record.seq + 1, self.store.append(ID, first | {"id": "later"}, expected_seq=record.seq).seq)
 
 
+class VersionTest(StoreCase):
+    def test_a_head_of_another_shape_needs_a_new_version_of_the_index(self) -> None:
+        """A stored head is advanced, not folded anew: when the fold's fields change, raise `index.VERSION` and this."""
+        head = first_head()
+        shape = " ".join((*sorted(head), "|", *sorted(head["workflow"])))
+        digest = hashlib.sha256(shape.encode()).hexdigest()[:12]
+        self.assertEqual((1, "9eff2e0492aa"), (VERSION, digest), shape)
+
+    def test_a_record_of_another_version_is_folded_anew(self) -> None:
+        """Its index does not count, and the next append writes the present one."""
+        create(self.store)
+        blob = self.file().read_bytes().replace(b'"_index":{"v":1', b'"_index":{"v":0')
+        self.file().write_bytes(blob.replace(b'"count":1', b'"count":9'))
+        self.assertNotIsInstance(open_history(self.file(), follow_links=False), IndexedHistory)
+        self.assertEqual(2, self.store.append(ID, note(self.store), expected_seq=1).head["count"])
+
+
 class SliceTest(FlatCase):
     def setUp(self) -> None:
         super().setUp()
@@ -240,6 +261,13 @@ class SliceTest(FlatCase):
         self.assertEqual(json.loads(projection.event_lines()[-2]), projection.record["events"][-2])
 
 
+def recorded(most: int) -> Iterator[list[dict[str, Any]]]:
+    """Yield every recorded history, up to so many events."""
+    for source in sorted(SHARED.glob("histories/*.jsonl") if SHARED else ()):
+        with source.open() as lines:
+            yield from (json.loads(line)["events"][:most] for line in lines)
+
+
 class RealHistoriesTest(FlatCase):
     @skipUnless(SHARED, "shared/data is not beside this checkout")
     def test_recorded_histories_grow_event_by_event(self) -> None:
@@ -250,6 +278,18 @@ class RealHistoriesTest(FlatCase):
                 for number, line in zip(range(3), lines, strict=False):
                     done += self._replay(f"{source.stem}-{number}", json.loads(line)["events"][:60])
         self.assertGreater(done, 200)
+
+    @skipUnless(SHARED, "shared/data is not beside this checkout")
+    def test_the_index_names_the_evidence_of_every_recorded_prefix(self) -> None:
+        """All recorded histories: after each event the index holds what a walk through the list finds."""
+        prefixes = 0
+        for events in recorded(80):
+            index = empty_index(b"[", "token")
+            for count, event in enumerate(events, 1):
+                index = index.add(event_json(event).encode(), 1, evidence_role(event))
+                self.assertEqual(newest_evidence(events[:count]), index.newest())
+            prefixes += len(events)
+        self.assertGreater(prefixes, 10_000)
 
     def _replay(self, request_id: str, recorded: list[dict[str, Any]]) -> int:
         record = create(self.store, request_id)

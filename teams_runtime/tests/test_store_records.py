@@ -208,7 +208,7 @@ class AppendTest(StoreCase):
         """Foreign records, odd events and a gap in the numbers: one line, the bytes stay."""
         text = self.file().read_text()
         table = [
-            (text.replace('"schema":1', '"schema":2'), "not made by teams-runtime"),
+            (text.replace('"schema":1', '"schema":2'), "has the schema 2, this program lengthens schema 1 only"),
             (text.replace('"seq":1', '"seq":2'), "not made by teams-runtime"),
             ('{"request_id":"fix-sum","events":[{"event_type":"note"}]}', "not made by teams-runtime"),
             ('{"request_id":"fix-sum","events":{"a":1}}', "not made by teams-runtime"),

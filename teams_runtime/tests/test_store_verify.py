@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 
-from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordNotFoundError
+from teams_runtime.shared.errors import InputError, RecordDamagedError, RecordError, RecordNotFoundError
 from teams_runtime.store.alternating import spare_path
 from teams_runtime.store.checking import verify_file
 from teams_runtime.store.folding import OWN_FOLDING
 from teams_runtime.store.records import Record, read_record_file
 from teams_runtime.store.salvage import salvage_file
+from teams_runtime.store.writing import record_lock
 from teams_runtime.tests.store_support import ID, SHARED, StoreCase, create, note, open_store
 
 
@@ -192,7 +193,7 @@ class RemoveTest(MovedCase):
         self.assertEqual(shown, self.store.remove(ID))
         self.assertFalse(any(path.exists() for path in shown.files))
         self.assertEqual(["other"], [row.request_id for row in self.store.list()])
-        self.assertEqual(["other.lock"], [path.name for path in self.paths.locks.iterdir()])
+        self.assertEqual(["other.record.lock"], [path.name for path in self.paths.locks.iterdir()])
 
     def test_a_removed_id_can_be_used_again(self) -> None:
         """Nothing of the old record is left to be found."""
@@ -208,6 +209,12 @@ class RemoveTest(MovedCase):
         self.put(b"{")
         self.store.remove(ID)
         self.assertEqual([], self.store.list())
+
+    def test_a_request_that_is_worked_on_is_not_removed(self) -> None:
+        """The lock of a running process holds it; the record stays whole."""
+        with record_lock(self.file(), self.paths.run_lock(ID), 0), self.assertRaisesRegex(RecordError, "run.lock"):
+            self.store.remove(ID)
+        self.assertTrue(self.store.verify(ID).sound)
 
     def test_links_are_removed_and_not_followed(self) -> None:
         """A folder of artifacts that leads elsewhere is left where it leads."""

@@ -9,22 +9,12 @@ from typing import Any
 from teams_runtime.runtime.research_runtime import ResearchRuntime
 from teams_runtime.runtime.version_control_runtime import VersionControlRuntime
 from teams_runtime.shared.errors import ConfigError, GitError, InputError
-from teams_runtime.shared.models import ROLES
 from teams_runtime.tests.team_fixture import TeamCase
 from teams_runtime.workflows.orchestration.team_service import MAX_REQUEST_CHARACTERS
 
 
 class ComposeTest(TeamCase):
     """What the service builds."""
-
-    def test_every_model_facing_runtime_is_given_the_prompt_context(self) -> None:
-        """The runtimes are exactly the roles, and each holds the config's own section."""
-        self.write_config(prompt_context={"recent_events": 3, "max_events": 5})
-        service = self.service()
-        self.assertEqual(set(ROLES), set(service.runtimes))
-        for role, runtime in service.runtimes.items():
-            with self.subTest(role=role):
-                self.assertIs(service.config.prompt_context, runtime.prompt_context_config)
 
     def test_research_and_version_control_have_runtimes_of_their_own(self) -> None:
         """Their prompts are of a kind of their own."""

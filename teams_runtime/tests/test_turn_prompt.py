@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import unittest
-from pathlib import Path
-from typing import Any
 
 from teams_runtime.runtime.turn_prompt import Turn, TurnPrompts
 from teams_runtime.shared.models import PromptContextRuntimeConfig
-from teams_runtime.store.records import Record
+from teams_runtime.tests.listening_provider import hundred_events
 from teams_runtime.workflows.orchestration.workflow import STEPS
 from teams_runtime.workflows.roles.contract import PromptKind
 from teams_runtime.workflows.roles.prompt import RejectedAnswer
@@ -21,25 +19,6 @@ TURNS = {
     PromptKind.VERSION_CONTROL: ("version_controller", "version_control"),
 }
 REFUSED = RejectedAnswer(text="I am done.", issues=("the answer must be one JSON object",))
-
-
-def hundred_events() -> Record:
-    """Return a record of 100 events of about 400 characters, its newest evidence of four roles outside the tail."""
-
-    def event(number: int) -> dict[str, Any]:
-        role = {3: "research", 11: "planner", 40: "architect", 41: "qa"}.get(number)
-        payload: dict[str, Any] = {"text": f"canary-{number:03d} " + "x" * 300}
-        return {
-            "seq": number + 1,
-            "type": "role_report" if role else "note",
-            "actor": role or "orchestrator",
-            "summary": f"event {number}",
-            "payload": payload | ({"role": role, "status": "completed"} if role else {}),
-        }
-
-    events = [event(number) for number in range(100)]
-    result = {"seq": 42, "summary": "event 41", **events[41]["payload"]}
-    return Record(Path("r1.json"), {"request_id": "r1", "scope": "Do it", "events": events, "result": result})
 
 
 def build(kind: PromptKind, config: PromptContextRuntimeConfig) -> tuple[str, int]:
@@ -57,24 +36,6 @@ class BoundTest(unittest.TestCase):
         """A new way to ask a model must be added here, and be bounded."""
         self.assertEqual(set(PromptKind), set(TURNS))
         self.assertLessEqual({spec.kind for spec in STEPS.values()}, set(TURNS))
-
-    def test_a_hundred_events_shrink_to_sixteen_and_a_third(self) -> None:
-        """At most 16 events and 30 % of the characters of the whole history, with older evidence among them."""
-        for kind in PromptKind:
-            with self.subTest(kind=kind):
-                text, _ = build(kind, PromptContextRuntimeConfig())
-                whole, _ = build(kind, PromptContextRuntimeConfig(enabled=False))
-                self.assertLessEqual(text.count("canary-"), 16)
-                self.assertLessEqual(len(text), 0.30 * len(whole))
-                self.assertIn("canary-003", text)
-
-    def test_disabled_shows_every_event(self) -> None:
-        """`enabled: false` is the rollback: the whole history in every kind, and no notice."""
-        for kind in PromptKind:
-            with self.subTest(kind=kind):
-                text, _ = build(kind, PromptContextRuntimeConfig(enabled=False))
-                self.assertEqual(100, text.count("canary-"))
-                self.assertNotIn("omitted_events", text)
 
     def test_the_full_size_is_that_of_the_disabled_prompt(self) -> None:
         """What a prompt reports as its full size is what the rollback would send, to the character."""

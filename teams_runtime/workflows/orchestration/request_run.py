@@ -296,7 +296,7 @@ def _summary(kind: str, payload: Mapping[str, Any]) -> str:
         case "waiting":
             return f"waiting for a person: {payload['reason']}"
         case "commit_prepared":
-            return f"about to commit {len(payload['paths'])} files on {payload['branch']}"
+            return f"about to commit {', '.join(payload['paths'][:3])} on {payload['branch']}"
         case "commit_recorded":
             return f"committed {payload['sha'][:12]}"
         case _:

@@ -23,8 +23,8 @@ from teams_runtime.shared.own_files import check_own_folders, read_plain_file
 from teams_runtime.shared.paths import CONFIG_NAME, WorkspacePaths
 from teams_runtime.store.records import Record, RecordStore
 from teams_runtime.telemetry.manifests import ManifestLog
-from teams_runtime.workflows.orchestration.only_runner import only_runner
 from teams_runtime.workflows.orchestration.request_run import RequestRun, RunObserver, RunParts
+from teams_runtime.workflows.orchestration.runner import only_runner
 from teams_runtime.workflows.roles.texts import MAX_CHARTER_CHARACTERS, RoleTexts, load_texts
 
 logger = logging.getLogger(__name__)
@@ -143,6 +143,8 @@ class TeamService:
 
     def advance(self, request_id: str, observer: RunObserver) -> Record:
         """Work a request until it is done or waits for a person; return its record.
+
+        Programs that an earlier, killed run of the request left behind are ended first.
 
         Raises:
             InputError: another process is working on the request, or its record is not sound.

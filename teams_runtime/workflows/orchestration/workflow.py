@@ -221,11 +221,10 @@ def _stopped(head: Mapping[str, Any]) -> Wait | Done | None:
 def _failed_turn(failure: Mapping[str, Any], role: str) -> Wait:
     kind, step = failure["kind"] or "unknown", failure["step"]
     again = f"`continue` lets {role} try again. {_STOP}"
-    if kind == "contract":
-        return Wait(
-            "contract", f"The answer of {role} at {step} breaks its contract, repairs included.\n{again}", CHOICES
-        )
     remedy = f": {failure['remedy']}" if failure["remedy"] else ""
+    if kind == "contract":
+        broken = f"The answer of {role} at {step} breaks its contract, repairs included{remedy}"
+        return Wait("contract", f"{broken}\n{again}", CHOICES)
     return Wait(f"provider:{kind}", f"The call of {role} at {step} failed ({kind}){remedy}\n{again}", CHOICES)
 
 

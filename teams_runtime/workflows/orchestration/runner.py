@@ -1,4 +1,4 @@
-"""One process works a request at a time; others are told at once and do not wait."""
+"""Who works on a request: one process at a time, told by a lock that ends with the process that holds it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from filelock import FileLock, Timeout
 
 from teams_runtime.shared.errors import InputError, WorkspaceError
 from teams_runtime.shared.own_files import make_own_folder
-from teams_runtime.shared.paths import WorkspacePaths, check_request_id
+from teams_runtime.shared.paths import WorkspacePaths
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def only_runner(paths: WorkspacePaths, request_id: str) -> Iterator[None]:
         WorkspaceError: the lock file cannot be made.
     """
     make_own_folder(paths.root, *paths.locks.relative_to(paths.root).parts)
-    place = paths.locks / f"{check_request_id(request_id)}.run.lock"
+    place = paths.run_lock(request_id)
     lock = FileLock(place, timeout=0, mode=0o600)
     try:
         lock.acquire()
@@ -34,3 +34,15 @@ def only_runner(paths: WorkspacePaths, request_id: str) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_worked_on(paths: WorkspacePaths, request_id: str) -> bool:
+    """Tell whether a process works on a request now; nothing is written for a request that never was worked on."""
+    place = paths.run_lock(request_id)
+    if not place.exists():
+        return False
+    try:
+        with FileLock(place, timeout=0, mode=0o600):
+            return False
+    except (Timeout, OSError):
+        return True

@@ -1,0 +1,97 @@
+"""Turns of a long record before a provider that keeps every call, so that tests see what a model would be given."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from teams_runtime.providers.base import Progress, TurnRequest, TurnResult
+from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts, TurnFailure, TurnReport, Workplace
+from teams_runtime.runtime.turn_prompt import Turn
+from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig
+from teams_runtime.store.records import Record, read_record_file
+from teams_runtime.telemetry.manifests import ManifestLog
+from teams_runtime.tests.role_answers import CONTEXTS
+from teams_runtime.tests.role_answers import answer as role_answer
+from teams_runtime.workflows.orchestration.team_service import RUNTIMES
+from teams_runtime.workflows.roles.contract import STEP_ROLES, PromptKind
+from teams_runtime.workflows.roles.texts import load_texts
+
+EVIDENCE = {3: "research", 11: "planner", 40: "architect", 41: "qa"}
+"""Where roles speak in the record, by position: all of it outside the tail."""
+
+
+def hundred_events() -> Record:
+    """Return a record of 100 events of about 400 characters, its newest evidence of four roles outside the tail."""
+
+    def event(number: int) -> dict[str, Any]:
+        role = EVIDENCE.get(number)
+        payload: dict[str, Any] = {"text": f"canary-{number:03d} " + "x" * 300}
+        return {
+            "seq": number + 1,
+            "type": "role_report" if role else "note",
+            "actor": role or "orchestrator",
+            "summary": f"event {number}",
+            "payload": payload | ({"role": role, "status": "completed"} if role else {}),
+        }
+
+    events = [event(number) for number in range(100)]
+    result = {"seq": 42, "summary": "event 41", **events[41]["payload"]}
+    return Record(Path("r1.json"), {"request_id": "r1", "scope": "Do it", "events": events, "result": result})
+
+
+class ListeningProvider:
+    """Answers one call after the other with the given texts and keeps the calls."""
+
+    name = "scripted"
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+        self.calls: list[TurnRequest] = []
+
+    def run_turn(self, request: TurnRequest, progress: Progress) -> TurnResult:
+        """Keep the call and give the next text."""
+        self.calls.append(request)
+        return TurnResult(text=self._answers[len(self.calls) - 1])
+
+    def turn(self, role: str, step: str, config: PromptContextRuntimeConfig) -> TurnReport | TurnFailure:
+        """Run one turn on `hundred_events`, by the runtime that the service builds for the role."""
+        with _workplace() as (place, manifests, record):
+            parts = RuntimeParts(load_texts({}), manifests, config_sha256="0" * 64, max_repairs=2)
+            runtime = RUNTIMES.get(role, RoleRuntime)(
+                role, role_config=RoleConfig(), provider=self, parts=parts, prompt_context_config=config
+            )
+            turn = Turn(record, role, step, 1, CONTEXTS.get(step))
+            return runtime.run_turn(turn, place, progress=lambda _: None, watch=lambda _: None)
+
+
+@contextmanager
+def _workplace() -> Iterator[tuple[Workplace, ManifestLog, Record]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "r1.json").write_text(json.dumps(hundred_events().data), encoding="utf-8")
+        place = Workplace(folder / "worktree", writes=False, artifacts=folder / "artifacts")
+        place.worktree.mkdir()
+        manifests = ManifestLog(folder / "telemetry", lambda: datetime(2026, 12, 1, tzinfo=UTC))
+        yield place, manifests, read_record_file(folder / "r1.json")
+
+
+def model_prompts(config: PromptContextRuntimeConfig) -> dict[PromptKind, str]:
+    """Return the text of every kind of prompt as a provider is given it, over three turns and one repair."""
+    prompts: dict[PromptKind, str] = {}
+    for step in ("research", "build", "version_control"):
+        role = STEP_ROLES[step]
+        good = json.dumps(role_answer(step, request_id="r1"))
+        refused = ["no answer at all"] if step == "build" else []
+        provider = ListeningProvider(*refused, good)
+        report = provider.turn(role, step, config)
+        assert isinstance(report, TurnReport), report
+        prompts[RUNTIMES.get(role, RoleRuntime).kind] = provider.calls[0].prompt
+        if refused:
+            prompts[PromptKind.CONTRACT_REPAIR] = provider.calls[1].prompt
+    return prompts
