@@ -14,7 +14,7 @@ from teams_runtime.runtime.side_files import RejectedAnswers, place_record_copy
 from teams_runtime.runtime.turn_prompt import Turn, TurnPrompt, TurnPrompts
 from teams_runtime.shared.errors import ContractError, FailureKind, ProviderError
 from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig
-from teams_runtime.shared.prompt_context import log_line
+from teams_runtime.shared.prompt_context import SELECTION_POLICY, log_line
 from teams_runtime.telemetry.manifests import CallManifest, ManifestLog
 from teams_runtime.workflows.roles.contract import MAX_ANSWER_CHARACTERS, PromptKind, answer_schema
 from teams_runtime.workflows.roles.parsing import RoleResult, parse_answer
@@ -256,7 +256,7 @@ class _Call:
             kind=prompt.kind,
             provider=runtime.provider.name,
             model=runtime.role_config.model,
-            policy="recent_tail_plus_latest_role_evidence",
+            policy=SELECTION_POLICY,
             positions=prompt.projection.positions,
             reasons=prompt.projection.reasons,
             total_events=prompt.projection.total_events,

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,10 @@ from typing import Any
 from teams_runtime.providers.base import Progress, TurnRequest, TurnResult
 from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts, TurnFailure, TurnReport, Workplace
 from teams_runtime.runtime.turn_prompt import Turn
+from teams_runtime.shared.errors import ProviderError
 from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig
 from teams_runtime.store.records import Record, read_record_file
-from teams_runtime.telemetry.manifests import ManifestLog
+from teams_runtime.telemetry.manifests import CallManifest, ManifestLog
 from teams_runtime.tests.role_answers import CONTEXTS
 from teams_runtime.tests.role_answers import answer as role_answer
 from teams_runtime.workflows.orchestration.team_service import RUNTIMES
@@ -46,39 +45,55 @@ def hundred_events() -> Record:
 
 
 class ListeningProvider:
-    """Answers one call after the other with the given texts and keeps the calls."""
+    """Answers one call after the other as it is told, and keeps the calls and their manifests.
+
+    Args:
+        replies: what each call gets: the text of an answer, a whole result, or the error that it raises.
+    """
 
     name = "scripted"
 
-    def __init__(self, *answers: str) -> None:
-        self._answers = list(answers)
+    def __init__(self, *replies: str | TurnResult | ProviderError) -> None:
+        self._replies = list(replies)
         self.calls: list[TurnRequest] = []
+        self.written: list[CallManifest] = []
 
     def run_turn(self, request: TurnRequest, progress: Progress) -> TurnResult:
-        """Keep the call and give the next text."""
+        """Keep the call and give the next reply."""
         self.calls.append(request)
-        return TurnResult(text=self._answers[len(self.calls) - 1])
+        reply = self._replies[len(self.calls) - 1]
+        if isinstance(reply, ProviderError):
+            raise reply
+        return reply if isinstance(reply, TurnResult) else TurnResult(text=reply)
 
-    def turn(self, role: str, step: str, config: PromptContextRuntimeConfig) -> TurnReport | TurnFailure:
+    def turn(
+        self,
+        role: str,
+        step: str,
+        config: PromptContextRuntimeConfig,
+        *,
+        role_config: RoleConfig | None = None,
+        writes: bool = False,
+        max_repairs: int = 2,
+    ) -> TurnReport | TurnFailure:
         """Run one turn on `hundred_events`, by the runtime that the service builds for the role."""
-        with _workplace() as (place, manifests, record):
-            parts = RuntimeParts(load_texts({}), manifests, config_sha256="0" * 64, max_repairs=2)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / "r1.json").write_text(json.dumps(hundred_events().data), encoding="utf-8")
+            (folder / "worktree").mkdir()
+            log = ManifestLog(folder / "telemetry", lambda: datetime(2026, 12, 1, tzinfo=UTC))
             runtime = RUNTIMES.get(role, RoleRuntime)(
-                role, role_config=RoleConfig(), provider=self, parts=parts, prompt_context_config=config
+                role,
+                role_config=role_config or RoleConfig(),
+                provider=self,
+                parts=RuntimeParts(load_texts({}), log, config_sha256="0" * 64, max_repairs=max_repairs),
+                prompt_context_config=config,
             )
-            turn = Turn(record, role, step, 1, CONTEXTS.get(step))
-            return runtime.run_turn(turn, place, progress=lambda _: None, watch=lambda _: None)
-
-
-@contextmanager
-def _workplace() -> Iterator[tuple[Workplace, ManifestLog, Record]]:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "r1.json").write_text(json.dumps(hundred_events().data), encoding="utf-8")
-        place = Workplace(folder / "worktree", writes=False, artifacts=folder / "artifacts")
-        place.worktree.mkdir()
-        manifests = ManifestLog(folder / "telemetry", lambda: datetime(2026, 12, 1, tzinfo=UTC))
-        yield place, manifests, read_record_file(folder / "r1.json")
+            turn = Turn(read_record_file(folder / "r1.json"), role, step, 1, CONTEXTS.get(step))
+            place = Workplace(folder / "worktree", writes=writes, artifacts=folder / "artifacts")
+            outcome = runtime.run_turn(turn, place, progress=lambda _: None, watch=lambda _: None)
+            self.written = log.read("r1")
+            return outcome
 
 
 def model_prompts(config: PromptContextRuntimeConfig) -> dict[PromptKind, str]:
