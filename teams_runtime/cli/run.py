@@ -11,6 +11,7 @@ import click
 
 from teams_runtime.cli.ending import Ended
 from teams_runtime.cli.live import view_for
+from teams_runtime.cli.log import kept_log
 from teams_runtime.cli.output import echo_json, echo_text, json_option, one_line, program
 from teams_runtime.cli.service import open_service
 from teams_runtime.cli.workspace import here
@@ -86,7 +87,7 @@ def finish(service: TeamService, request_id: str, *, as_json: bool) -> None:
 def work(service: TeamService, request_id: str, *, as_json: bool) -> Record:
     """Work a request to where it stops, with a live view; beside `--json` the view is plain, on standard error."""
     try:
-        with view_for(sys.stderr if as_json else sys.stdout, plain=as_json) as view:
+        with kept_log(service.paths), view_for(sys.stderr if as_json else sys.stdout, plain=as_json) as view:
             return service.advance(request_id, view)
     except (Ended, KeyboardInterrupt):
         with suppress(OSError):

@@ -87,6 +87,11 @@ class WorkspacePaths:
         return self.state / "artifacts" / check_request_id(request_id)
 
     @property
+    def log(self) -> Path:
+        """The file that keeps the log lines of every run."""
+        return self.state / "runtime.log"
+
+    @property
     def telemetry(self) -> Path:
         """The folder of call manifests."""
         return self.state / "telemetry"

@@ -33,6 +33,18 @@ class RunTest(TeamCase):
         done = teams_runtime("run", "Mend total", "--profile", "lean", folder=self.root)
         self.assertIn("note: 1 changed files of the checkout", done.stderr)
 
+    def test_the_log_line_of_each_compacted_prompt_is_kept(self) -> None:
+        """In the workspace, for its owner only, as often as the manifests tell of a compacted prompt."""
+        self.write_config(prompt_context={"recent_events": 2, "max_events": 4})
+        done = teams_runtime("run", "Mend total", "--profile", "lean", "--json", folder=self.root)
+        request_id = json.loads(done.stdout)["request_id"]
+        called = self.service().manifests.read(request_id)
+        compacted = [str(one.kind) for one in called if one.included_events < one.total_events]
+        lines = [line.split() for line in self.paths.log.read_text().splitlines() if "prompt_context compacted" in line]
+        self.assertEqual([f"purpose={kind}" for kind in compacted], [line[5] for line in lines])
+        self.assertEqual({f"request_id={request_id}"}, {line[4] for line in lines})
+        self.assertEqual(0o600, self.paths.log.stat().st_mode & 0o777)
+
     def test_json_is_one_line_and_progress_goes_to_stderr(self) -> None:
         """A program reads standard output; people may watch standard error."""
         done = teams_runtime("run", "Mend total", "--profile", "lean", "--json", folder=self.root)
