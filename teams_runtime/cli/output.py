@@ -1,4 +1,4 @@
-"""What the verbs print with: plain lines, one line of JSON, and a terminal to draw on."""
+"""What the verbs print with: plain lines, exact texts and one line of JSON."""
 
 from __future__ import annotations
 
@@ -11,14 +11,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import click
 
 from teams_runtime.shared.errors import OutputError
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -119,13 +116,6 @@ def write_bytes(blob: bytes) -> None:
         with _told(sys.stdout):
             sys.stdout.buffer.write(blob)
             sys.stdout.buffer.flush()
-
-
-def console() -> Console:
-    """Return a rich console on the standard output; rich is loaded here because few commands draw."""
-    from rich.console import Console
-
-    return Console(highlight=False, soft_wrap=False)
 
 
 def clipped(value: object, width: int) -> str:

@@ -12,10 +12,10 @@ from teams_runtime.cli.service import now, open_store
 from teams_runtime.cli.workspace import here
 from teams_runtime.shared.errors import InputError
 from teams_runtime.shared.paths import find_workspace
+from teams_runtime.store.fold import ENDED
 from teams_runtime.store.pruning import Footprint
 from teams_runtime.store.records import RecordStore, RecordSummary
 
-ENDED = ("completed", "failed", "cancelled")
 MOST_DAYS = 36_500
 """A hundred years: no request is older, and no calendar ends."""
 

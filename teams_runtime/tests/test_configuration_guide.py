@@ -13,6 +13,7 @@ from typing import Any
 from teams_runtime.shared.config import load_team_runtime_config
 from teams_runtime.shared.errors import ConfigError
 from teams_runtime.shared.models import TeamRuntimeConfig
+from teams_runtime.tests.test_cli_main import teams_runtime
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "configuration_guide.md"
 
@@ -34,6 +35,13 @@ class GuideTest(unittest.TestCase):
         rows = re.findall(r"^\| `([\w.]+)` \|.*\| `([^`]+)` \|$", self.text, flags=re.MULTILINE)
         expected = dict(flat(TeamRuntimeConfig().model_dump(mode="json")))
         self.assertEqual(expected, {key: json.loads(default) for key, default in rows})
+
+    def test_it_names_the_keys_that_config_check_prints(self) -> None:
+        line = next(line for line in self.text.splitlines() if line.startswith("With `--json` it prints"))
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "team_runtime.yaml").write_text("", encoding="utf-8")
+        printed = json.loads(teams_runtime("config", "check", "--json", folder=folder).stdout)
+        self.assertEqual(list(printed), re.findall(r'"(\w+)"', line))
 
     def test_its_example_of_errors_is_what_is_printed(self) -> None:
         example, printed = (re.search(rf"```{kind}\n(.*?)```", self.text, flags=re.DOTALL) for kind in ("yaml", "text"))

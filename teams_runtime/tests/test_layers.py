@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from teams_runtime import models
+from teams_runtime.shared import models as shared_models
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "teams_runtime"
 ROW = re.compile(r"\| `([\w.]+)` \| [^|]+ \| ([^|]+) \|")
@@ -109,6 +112,12 @@ class LayersTest(unittest.TestCase):
 
     def test_there_is_no_import_cycle(self) -> None:
         self.assertEqual([], cycle(self.modules))
+
+    def test_the_facade_gives_the_values_of_shared_and_nothing_else(self) -> None:
+        """`teams_runtime.models` is what users import; a name that goes, or comes, is a change for them."""
+        self.assertEqual(["PromptContextRuntimeConfig", "TeamRuntimeConfig"], models.__all__)
+        for name in models.__all__:
+            self.assertIs(getattr(shared_models, name), getattr(models, name))
 
     def test_every_module_has_a_layer(self) -> None:
         bare = (PACKAGE, f"{PACKAGE}.workflows")  # they hold nothing but their docstring and the version
