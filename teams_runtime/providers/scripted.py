@@ -230,8 +230,6 @@ class _Work:
             raise ProviderError(
                 FailureKind.TIMEOUT,
                 f"the turn was ended at its deadline of {seconds:g} seconds",
-                remedy="raise the role's timeout_seconds, or make its work smaller",
-                retryable=True,
             )
         self._progress(f"{command[0]} ended with {done.exit_code}")
 

@@ -15,7 +15,9 @@ TeamsRuntimeError               one sentence: where, what must hold, what was th
 │   └── GitError                git said no, or the repository is not one that can be worked on
 ├── ContractError               a role's answer does not keep its contract; carries the issues
 ├── ProviderError               a provider call failed; carries a `FailureKind`
-└── ProcessError                a subprocess could not be started or was ended at its deadline
+└── ProcessError                a subprocess could not be started, or broke a bound
+    ├── ProcessDeadlineError    it was still at work at its deadline
+    └── ProcessCancelledError   its caller was asked to stop
 ```
 
 What escapes and is not in this tree is a bug.
@@ -23,7 +25,7 @@ What escapes and is not in this tree is a bug.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
@@ -127,22 +129,54 @@ class FailureKind(StrEnum):
     CONTRACT = "contract"
 
 
+FAILURES: Mapping[FailureKind, tuple[bool, str]] = {
+    FailureKind.AUTH: (False, "log in, or set the key; `teams-runtime doctor` names the command"),
+    FailureKind.QUOTA: (False, "wait until the account's quota is renewed, or name another model or provider"),
+    FailureKind.RATE_LIMIT: (True, "wait a while, then continue"),
+    FailureKind.OVERLOADED: (True, "wait a while, then continue"),
+    FailureKind.SERVER: (True, "look at the provider's status page, then continue"),
+    FailureKind.NETWORK: (True, "check the network, the proxy and the provider's base_url, then continue"),
+    FailureKind.TIMEOUT: (False, "raise the role's timeout_seconds, or make its work smaller"),
+    FailureKind.CONTEXT_WINDOW: (False, "lower prompt_context.max_events, or name a model with a larger window"),
+    FailureKind.BAD_REQUEST: (False, "correct the role's model, reasoning or provider settings"),
+    FailureKind.NOT_FOUND: (False, "name a model that the provider has in the role's `model`"),
+    FailureKind.PROTOCOL: (True, "check that base_url names the model's own server and that no proxy answers for it"),
+    FailureKind.REFUSED: (False, "word the request in another way, or name another model"),
+    FailureKind.INVALID_OUTPUT: (False, "name a model that keeps to a JSON answer"),
+    FailureKind.CLIENT_MISSING: (False, "`teams-runtime doctor` says what to install"),
+    FailureKind.CANCELLED: (False, "continue when you want it done"),
+    FailureKind.CONTRACT: (False, "name a model that keeps to the contract, or correct the role's charter"),
+}
+"""For each kind: whether the same call may succeed when it is made again unchanged, and what the user does next."""
+
+
 class ProviderError(TeamsRuntimeError):
-    """A provider call failed.
+    """A provider call failed; whether it may be made again follows from its kind (`FAILURES`).
 
     Args:
         kind: the class of the failure.
         message: one sentence, without prompt or answer text.
-        remedy: one line that says what the user should do next.
-        retryable: whether the same call may succeed later unchanged.
+        remedy: one line that says what the user should do next; None is the kind's own.
+        retry_after_seconds: how long the provider asked to wait before the next try; None when it did not say.
     """
 
-    def __init__(self, kind: FailureKind, message: str, *, remedy: str, retryable: bool = False) -> None:
+    def __init__(
+        self, kind: FailureKind, message: str, *, remedy: str | None = None, retry_after_seconds: float | None = None
+    ) -> None:
         super().__init__(message)
         self.kind = kind
-        self.remedy = remedy
-        self.retryable = retryable
+        self.retryable, usual = FAILURES[kind]
+        self.remedy = usual if remedy is None else remedy
+        self.retry_after_seconds = retry_after_seconds
 
 
 class ProcessError(TeamsRuntimeError):
-    """A subprocess could not be started, or was ended at its deadline."""
+    """A subprocess could not be started, or broke a bound."""
+
+
+class ProcessDeadlineError(ProcessError):
+    """A subprocess was still at work at its deadline."""
+
+
+class ProcessCancelledError(ProcessError):
+    """A subprocess was still at work when its caller was asked to stop."""

@@ -226,7 +226,7 @@ class ActionTest(ScriptCase):
     def test_the_deadline_ends_a_program(self) -> None:
         """What the turn has left counts, not what the program would need."""
         error = self.fails({"run": [sys.executable, "-c", "import time; time.sleep(600)"]}, deadline_seconds=0.2)
-        self.assertEqual((FailureKind.TIMEOUT, True), (error.kind, error.retryable))
+        self.assertEqual((FailureKind.TIMEOUT, False), (error.kind, error.retryable))
 
 
 class FileTest(ScriptCase):

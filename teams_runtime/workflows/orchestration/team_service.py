@@ -11,7 +11,7 @@ from datetime import datetime
 
 from teams_runtime.git.repository import Repository
 from teams_runtime.processes.descendants import end_orphans
-from teams_runtime.processes.supervisor import GRACE_SECONDS, KILL_SECONDS
+from teams_runtime.processes.pipes import GRACE_SECONDS, KILL_SECONDS
 from teams_runtime.providers.base import Provider
 from teams_runtime.providers.scripted import ScriptedProvider, load_script
 from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts
