@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+COMPILE := $(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check fix bench crash example docs lock clean
+.PHONY: help setup demo test check fix agents bench crash example docs lock clean
 
 help: ## show the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 18
@@ -38,6 +39,13 @@ fix: setup ## mend what the tools can mend by themselves
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+agents: $(VENV)/.agents ## add the real agent clients and API libraries to .venv, so that their tests run (about 1 GB)
+
+$(VENV)/.agents: $(STAMP) requirements/agents.lock
+	@echo "adding the agent clients to .venv (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/agents.lock
+	@touch $@
+
 bench: setup ## speed and memory, as ratios within one run
 	$(BIN)/python -m benchmarks
 
@@ -50,10 +58,10 @@ example: setup ## the team mends a public package that was broken on purpose (do
 docs: setup ## run every example in the docs and check their links
 	$(BIN)/python -m pytest teams_runtime/tests/test_docs.py
 
-lock: setup ## resolve requirements/dev.lock anew (needs the package index)
+lock: setup ## resolve the files of requirements/ anew (needs the package index)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--extra dev pyproject.toml -o requirements/dev.lock
+	$(COMPILE) --extra codex --extra claude --extra acp --extra api pyproject.toml -o requirements/agents.lock
+	$(COMPILE) --extra dev -c requirements/agents.lock pyproject.toml -o requirements/dev.lock
 
 clean: ## remove what the targets made
 	rm -rf $(VENV) teams-runtime-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 WriteAccess = Literal["none", "worktree"]
+SchemaDialect = Literal["none", "open", "closed"]
+"""Which JSON Schema a provider takes: none, any, or only one in which every object names and requires all its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +27,12 @@ class TurnRequest:
         worktree: folder the role works in, absolute.
         write_access: `worktree` when the role may change files there, `none` when it may only read.
         deadline_seconds: wall-clock seconds after which the call is ended with all its processes.
-        schema: JSON Schema of the answer, for providers that can enforce one.
+        environment: the variables that the role's tools may see, and so may the client; no key is among them.
+        schema: JSON Schema of the answer in the provider's dialect; None where it takes none.
         session: the provider's conversation to go on with; None starts a fresh one.
         model: model name as the provider spells it; None is the provider's default.
-        reasoning: reasoning effort; None is the provider's default.
+        reasoning: reasoning effort (`low`, `medium`, `high`); None is the provider's default.
+        cancelled: set from another thread to end the call early; None where nobody can.
     """
 
     request_id: str
@@ -39,10 +44,12 @@ class TurnRequest:
     worktree: Path
     write_access: WriteAccess
     deadline_seconds: float
+    environment: Mapping[str, str] = field(default_factory=dict)
     schema: Mapping[str, Any] | None = None
     session: str | None = None
     model: str | None = None
     reasoning: str | None = None
+    cancelled: threading.Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,8 @@ class TurnResult:
         session_id: the provider's conversation, for a repair in the same turn; None where there is none.
         usage: what the call used.
         denials: what the role tried and was not allowed to do, one short line each.
-        tool_calls: how many tools the model called; None where the provider does not tell.
+        tool_calls: how many tools the model called, as far as the provider tells; None where it does not.
+        model: the model that answered, as the provider names it; None where it does not.
     """
 
     text: str
@@ -81,6 +89,27 @@ class TurnResult:
     usage: Usage = field(default_factory=Usage)
     denials: tuple[str, ...] = ()
     tool_calls: int | None = None
+    model: str | None = None
+
+
+FindingState = Literal["ok", "warning", "problem"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an examination of one thing found.
+
+    Attributes:
+        subject: the thing, in a word or two: `codex program`, `codex login`, `codex sandbox`.
+        state: `ok`; `warning` where something works less well; `problem` where what is configured cannot work.
+        detail: what was found, one sentence; no secret.
+        remedy: the command to run or the line to write next; empty when there is nothing to do.
+    """
+
+    subject: str
+    state: FindingState
+    detail: str
+    remedy: str = ""
 
 
 Progress = Callable[[str], None]
@@ -95,10 +124,23 @@ class Provider(Protocol):
         """The name that configs use for it."""
         ...
 
+    @property
+    def schema_dialect(self) -> SchemaDialect:
+        """Which JSON Schema it takes."""
+        ...
+
     def run_turn(self, request: TurnRequest, progress: Progress) -> TurnResult:
         """Make one call and return its answer.
 
         Raises:
             ProviderError: the call failed; `kind` says how, `remedy` what to do next.
+        """
+        ...
+
+    def examine(self, *, writes: bool) -> Sequence[Finding]:
+        """Say whether turns can be run: program, version, login, sandbox; no model is called, nothing is changed.
+
+        Args:
+            writes: whether a role that writes uses it.
         """
         ...

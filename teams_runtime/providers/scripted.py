@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Self
 
@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from teams_runtime.processes.supervisor import child_environment, run_process
-from teams_runtime.providers.base import Progress, TurnRequest, TurnResult
+from teams_runtime.providers.base import Finding, Progress, SchemaDialect, TurnRequest, TurnResult
 from teams_runtime.shared.errors import FailureKind, ProcessError, ProviderError
 from teams_runtime.shared.models import RULE, NonEmptyText, Role, Value
 from teams_runtime.shared.paths import STATE_NAME
@@ -130,6 +130,7 @@ class ScriptedProvider:
     """
 
     name = "scripted"
+    schema_dialect: SchemaDialect = "none"
 
     def __init__(self, script: Script, environment: Mapping[str, str]) -> None:
         self._script = script
@@ -147,6 +148,10 @@ class ScriptedProvider:
         for action in turn.actions:
             work.do(action)
         return TurnResult(text=_answer(turn, request), denials=tuple(work.denials), tool_calls=len(turn.actions))
+
+    def examine(self, *, writes: bool) -> Sequence[Finding]:  # noqa: ARG002
+        """Say how many turns the script answers."""
+        return (Finding("scripted script", "ok", f"it answers {len(self._script.turns)} turns"),)
 
     def _turn(self, request: TurnRequest) -> ScriptTurn:
         for turn in self._script.turns:

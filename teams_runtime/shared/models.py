@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -24,8 +26,14 @@ ROLES = ("research", "planner", "designer", "architect", "developer", "qa", "ver
 REQUESTER = "requester"
 """The role that a human's word counts for, so that the newest one always survives in prompts."""
 
+WRITING_ROLES = ("developer",)
+"""The roles that change files of the worktree; the others only read."""
+
 Role = Literal["research", "planner", "designer", "architect", "developer", "qa", "version_controller"]
 Profile = Literal["full", "lean"]
+ProviderName = Literal["scripted", "codex", "claude", "acp", "api"]
+ApiVendor = Literal["openai", "anthropic", "google", "compatible"]
+SessionScope = Literal["turn", "request", "sprint"]
 RULE = "rule"
 """Type of the pydantic errors whose message is one of this module's own sentences."""
 
@@ -72,10 +80,29 @@ def _in_repository(value: str) -> str:
     return value
 
 
+def _variable_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value, re.ASCII):
+        raise PydanticCustomError(RULE, "must be the name of an environment variable")
+    return value
+
+
+def _web_address(value: str) -> str:
+    try:
+        address = urlsplit(value)
+        odd = address.port == 0 or address.username is not None or address.query or address.fragment
+    except ValueError:
+        odd, address = True, urlsplit("")
+    if odd or address.scheme not in {"http", "https"} or not address.hostname or not value.isprintable():
+        raise PydanticCustomError(RULE, "must be an http or https address without user, query and fragment")
+    return value
+
+
 NonEmptyText = Annotated[str, Field(min_length=1), AfterValidator(_without_nul)]
 ShortName = Annotated[str, Field(min_length=1, max_length=128), AfterValidator(_printable)]
 WorkspaceFile = Annotated[NonEmptyText, AfterValidator(_in_workspace)]
 RepositoryPath = Annotated[NonEmptyText, AfterValidator(_in_repository)]
+WebAddress = Annotated[str, AfterValidator(_web_address)]
+VariableName = Annotated[str, AfterValidator(_variable_name)]
 Seconds = Annotated[float, Field(gt=0, le=MAX_TIMEOUT_SECONDS)]
 
 
@@ -129,8 +156,19 @@ class PromptContextRuntimeConfig(Value):
         return value
 
 
+class SessionsConfig(Value):
+    """How long a provider's conversation with a role lasts."""
+
+    scope: SessionScope = "turn"
+    """`turn` starts afresh for every turn, `request` for every request, `sprint` for every sprint."""
+    max_turns: PositiveInt | None = None
+    """Turns after which a conversation is left for a fresh one; null is no bound."""
+    max_input_tokens: PositiveInt | None = None
+    """Input tokens, as counted by the provider over all its calls, after which it is left; null is no bound."""
+
+
 class SprintConfig(Value):
-    """The scope of provider sessions."""
+    """The sprint that the team is in."""
 
     id: ShortName = "sprint-1"
     """Name of the current sprint."""
@@ -147,6 +185,8 @@ class LimitsConfig(Value):
     """How many advice steps one request may take."""
     repairs: Annotated[int, Field(ge=0, le=2)] = 2
     """How many times one turn's answer may be sent back for repair."""
+    retries: Annotated[int, Field(ge=0, le=10)] = 3
+    """How many times one call is made again after a failure that may pass, such as a rate limit."""
 
 
 class BudgetsConfig(Value):
@@ -178,16 +218,27 @@ class WorkflowConfig(Value):
 class RoleConfig(Value):
     """Who answers for a role."""
 
-    provider: Literal["scripted"] = "scripted"
+    provider: ProviderName = "scripted"
     """Name of the provider that answers; `scripted` replays a script file."""
-    model: NonEmptyText | None = None
-    """Model name, as the provider spells it; null is the provider's default."""
+    model: Annotated[NonEmptyText | None, Field(validate_default=True)] = None
+    """Model name, as the provider spells it; null is the provider's default. With `api` it is `VENDOR:MODEL`."""
     reasoning: Literal["low", "medium", "high"] | None = None
     """Reasoning effort, for providers that take one."""
     timeout_seconds: Seconds = 1800.0
     """Seconds after which one call of this role is ended, together with all its processes."""
     charter: WorkspaceFile | None = None
     """Markdown file, relative to the workspace, that replaces the role's built-in charter."""
+
+    @field_validator("model")
+    @classmethod
+    def _names_a_vendor(cls, value: str | None, info: ValidationInfo) -> str | None:
+        vendor, _, model = (value or "").partition(":")
+        if info.data.get("provider") == "api" and (vendor not in get_args(ApiVendor) or not model):
+            vendors = ", ".join(get_args(ApiVendor))
+            raise PydanticCustomError(
+                RULE, f"must be VENDOR:MODEL for the provider 'api', with one of the vendors {vendors}"
+            )
+        return value
 
 
 class ScriptedProviderConfig(Value):
@@ -197,11 +248,85 @@ class ScriptedProviderConfig(Value):
     """Script file (YAML or JSON), relative to the workspace; required by the first turn that is scripted."""
 
 
+class ClientConfig(Value):
+    """An agent client that is installed on this machine."""
+
+    command: NonEmptyText | None = None
+    """The client's program; null takes that of the installed extra, else the one on PATH."""
+    base_url: WebAddress | None = None
+    """Where the model is served; null is the vendor's own address."""
+    environment: Annotated[tuple[VariableName, ...], Field(strict=False)] = ()
+    """Names of further variables that the client may see, but not the tools that it runs."""
+    network: bool = False
+    """Whether the tools of a role may reach the network."""
+    allow_unsandboxed: bool = False
+    """Whether roles that write may run where the client's sandbox does not work."""
+
+
+class CodexProviderConfig(ClientConfig):
+    """The Codex client."""
+
+    api_key_env: VariableName = "OPENAI_API_KEY"
+    """Name of the variable that holds the key; where it is not set, the client's own login counts."""
+    mode: Literal["auto", "app-server", "exec"] = "auto"
+    """How the client is talked with; `auto` is app-server, else exec."""
+
+
+class ClaudeProviderConfig(ClientConfig):
+    """The Claude Code client."""
+
+    api_key_env: VariableName = "ANTHROPIC_API_KEY"
+    """Name of the variable that holds the key; where it is not set, the client's own login counts."""
+
+
+class AcpProviderConfig(Value):
+    """Any agent that speaks the Agent Client Protocol."""
+
+    command: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
+    """Program and arguments that start the agent; required by roles that use it."""
+    environment: Annotated[tuple[VariableName, ...], Field(strict=False)] = ()
+    """Names of the variables that the agent may see: its key and its addresses."""
+    allow_unsandboxed: bool = False
+    """Whether roles that write may use it: nothing but the agent itself keeps it inside the worktree."""
+
+
+class ApiVendorConfig(Value):
+    """One vendor of API models."""
+
+    base_url: WebAddress | None = None
+    """Where the model is served; null is the vendor's own address."""
+    api_key_env: VariableName | None = None
+    """Name of the variable that holds the key; null sends none."""
+
+
+class ApiProviderConfig(Value):
+    """Models behind an API, for roles that only read."""
+
+    openai: ApiVendorConfig = ApiVendorConfig(api_key_env="OPENAI_API_KEY")
+    """OpenAI."""
+    anthropic: ApiVendorConfig = ApiVendorConfig(api_key_env="ANTHROPIC_API_KEY")
+    """Anthropic."""
+    google: ApiVendorConfig = ApiVendorConfig(api_key_env="GEMINI_API_KEY")
+    """Google."""
+    compatible: ApiVendorConfig = ApiVendorConfig()
+    """Any server that speaks OpenAI's chat API, such as Ollama or vLLM; it needs a base_url."""
+    tool_calls: PositiveInt = 40
+    """How many times a role may read the repository in one call."""
+
+
 class ProvidersConfig(Value):
     """Settings of each provider."""
 
     scripted: ScriptedProviderConfig = ScriptedProviderConfig()
     """Settings of the scripted provider."""
+    codex: CodexProviderConfig = CodexProviderConfig()
+    """Settings of the Codex client."""
+    claude: ClaudeProviderConfig = ClaudeProviderConfig()
+    """Settings of the Claude Code client."""
+    acp: AcpProviderConfig = AcpProviderConfig()
+    """Settings of the agent that speaks the Agent Client Protocol."""
+    api: ApiProviderConfig = ApiProviderConfig()
+    """Settings of the API models."""
 
 
 class RepositoryConfig(Value):
@@ -215,6 +340,8 @@ class RepositoryConfig(Value):
     """Program and arguments that test the repository, run in the worktree before each QA turn; empty runs nothing."""
     verification_timeout_seconds: Seconds = 600.0
     """Seconds after which the verification command is ended and counts as failed."""
+    environment: Annotated[tuple[VariableName, ...], Field(strict=False)] = ()
+    """Names of further variables that the verification command and the tools of the roles may see."""
 
 
 class VersionControlConfig(Value):
@@ -226,11 +353,31 @@ class VersionControlConfig(Value):
     """Whether commits are signed when the repository's git config asks for it."""
 
 
+def _check_role(role: str, config: RoleConfig, providers: ProvidersConfig, place: tuple[str, ...]) -> None:
+    """Refuse a provider that cannot serve a role; `place` is where the role's config stands."""
+    told = None
+    if config.provider == "api" and role in WRITING_ROLES:
+        told = f"must be a provider that works in files (scripted, codex, claude or acp) for the {role}, who writes"
+    elif config.provider == "api" and str(config.model).startswith("compatible:"):
+        if providers.api.compatible.base_url is None:
+            told = "needs providers.api.compatible.base_url while a model is named compatible:..."
+    elif config.provider == "acp" and not providers.acp.command:
+        told = "needs providers.acp.command, the program that starts the agent"
+    elif config.provider == "acp" and role in WRITING_ROLES and not providers.acp.allow_unsandboxed:
+        told = (
+            f"needs providers.acp.allow_unsandboxed: true for the {role}, who writes, as such an agent has no sandbox"
+        )
+    if told is not None:
+        raise PydanticCustomError(RULE, told, {"at": (*place, "provider"), "got": config.provider})
+
+
 class TeamRuntimeConfig(Value):
     """Everything in `team_runtime.yaml`; every section may be left out."""
 
     sprint: SprintConfig = SprintConfig()
-    """The scope of provider sessions."""
+    """The sprint that the team is in."""
+    sessions: SessionsConfig = SessionsConfig()
+    """How long a provider's conversation with a role lasts."""
     prompt_context: PromptContextRuntimeConfig = PromptContextRuntimeConfig()
     """How a request's events are projected into prompts."""
     workflow: WorkflowConfig = WorkflowConfig()
@@ -239,12 +386,23 @@ class TeamRuntimeConfig(Value):
     """Who answers for every role that `roles` does not name."""
     roles: dict[Role, RoleConfig] = Field(default_factory=dict)
     """Who answers for one role; a role named here takes nothing from `default_role`."""
-    providers: ProvidersConfig = ProvidersConfig()
+    providers: Annotated[ProvidersConfig, Field(validate_default=True)] = ProvidersConfig()
     """Settings of each provider."""
     repository: RepositoryConfig = RepositoryConfig()
     """The git repository that the team works on."""
     version_control: VersionControlConfig = VersionControlConfig()
     """How commits are made."""
+
+    @field_validator("providers")
+    @classmethod
+    def _serve_their_roles(cls, value: ProvidersConfig, info: ValidationInfo) -> ProvidersConfig:
+        default, roles = info.data.get("default_role"), info.data.get("roles")
+        if default is None or roles is None:  # they have errors of their own
+            return value
+        for role in ROLES:
+            place = ("roles", role) if role in roles else ("default_role",)
+            _check_role(role, roles.get(role, default), value, place)
+        return value
 
     def role(self, role: str) -> RoleConfig:
         """Return who answers for `role`: its own entry, else the default."""

@@ -97,10 +97,19 @@ class WorkspacePaths:
         return self.state / "telemetry"
 
     @property
+    def sessions(self) -> Path:
+        """The folder that says which provider conversations go on."""
+        return self.state / "sessions"
+
+    def client_home(self, provider: str) -> Path:
+        """The folder that one provider's client has for itself in this workspace: its login, settings and sessions."""
+        return self.state / "clients" / provider
+
+    @property
     def own_folders(self) -> tuple[Path, ...]:
         """The state folder and every folder in it, outermost first."""
-        inner = (self.requests, self.locks, self.state / "worktrees", self.state / "artifacts", self.telemetry)
-        return (self.state, *inner)
+        inner = (self.requests, self.locks, self.telemetry, self.sessions)
+        return (self.state, *inner, *(self.state / name for name in ("worktrees", "artifacts", "clients")))
 
 
 def find_workspace(start: Path) -> WorkspacePaths:

@@ -135,6 +135,7 @@ class _Teller:
 
     def _wrong(self, loc: Loc, detail: ErrorDetails) -> Problem:
         context = detail.get("ctx", {})
+        loc = context.get("at", loc)  # a rule between sections names its place itself
         if detail["type"] == RULE:
             told = detail["msg"]
         elif detail["type"] == "finite_number":
@@ -144,7 +145,9 @@ class _Teller:
         key = _key_text(loc)
         sentence = told if told.startswith(f"{key} ") else f"{key} {told}"
         aside = f" ({context['other']} is {shown(context['other_value'])})" if "other" in context else ""
-        return Problem(self._start(loc, context), f"{sentence}, got {shown(detail['input'])}{aside}")
+        return Problem(
+            self._start(loc, context), f"{sentence}, got {shown(context.get('got', detail['input']))}{aside}"
+        )
 
     def _start(self, loc: Loc, context: dict[str, Any]) -> int:
         """Return where the value stands: a missing one at its key, a default at the key that it clashes with."""

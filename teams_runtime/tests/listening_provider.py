@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from teams_runtime.providers.base import Progress, TurnRequest, TurnResult
+from teams_runtime.providers.base import Finding, Progress, SchemaDialect, TurnRequest, TurnResult
 from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts, TurnFailure, TurnReport, Workplace
 from teams_runtime.runtime.turn_prompt import Turn
 from teams_runtime.shared.errors import ProviderError
@@ -52,6 +53,7 @@ class ListeningProvider:
     """
 
     name = "scripted"
+    schema_dialect: SchemaDialect = "open"
 
     def __init__(self, *replies: str | TurnResult | ProviderError) -> None:
         self._replies = list(replies)
@@ -65,6 +67,10 @@ class ListeningProvider:
         if isinstance(reply, ProviderError):
             raise reply
         return reply if isinstance(reply, TurnResult) else TurnResult(text=reply)
+
+    def examine(self, *, writes: bool) -> Sequence[Finding]:
+        """There is nothing to look at."""
+        return ()
 
     def turn(
         self,

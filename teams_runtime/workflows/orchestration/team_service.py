@@ -13,7 +13,7 @@ from teams_runtime.git.repository import Repository
 from teams_runtime.processes.descendants import end_orphans
 from teams_runtime.processes.pipes import GRACE_SECONDS, KILL_SECONDS
 from teams_runtime.providers.base import Provider
-from teams_runtime.providers.scripted import ScriptedProvider, load_script
+from teams_runtime.providers.building import build_provider
 from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts
 from teams_runtime.runtime.research_runtime import ResearchRuntime
 from teams_runtime.runtime.version_control_runtime import VersionControlRuntime
@@ -77,7 +77,8 @@ class TeamService:
             max_repairs=config.workflow.limits.repairs,
         )
         providers: dict[str, Provider] = {
-            name: _provider(name, paths, config, environment) for name in {config.role(role).provider for role in ROLES}
+            name: build_provider(name, config.providers, paths, environment)
+            for name in {config.role(role).provider for role in ROLES}
         }
         self.runtimes: Mapping[str, RoleRuntime] = {
             role: RUNTIMES.get(role, RoleRuntime)(
@@ -237,12 +238,3 @@ def role_texts(paths: WorkspacePaths, config: TeamRuntimeConfig) -> RoleTexts:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise ConfigError([f"{CONFIG_NAME}: charter of {role}: {charter!r} must be readable: {reason}"]) from error
     return load_texts(overrides)
-
-
-def _provider(name: str, paths: WorkspacePaths, config: TeamRuntimeConfig, environment: Mapping[str, str]) -> Provider:
-    script = config.providers.scripted.script
-    if script is None:
-        raise ConfigError(
-            [f"{CONFIG_NAME}: providers.{name}.script must name a script file while roles use the provider {name!r}"]
-        )
-    return ScriptedProvider(load_script(workspace_path(paths.root, script)), environment)
