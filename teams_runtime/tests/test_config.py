@@ -134,7 +134,8 @@ class SentencesTest(ConfigCase):
             "workflow: {budgets: {minutes: .inf}}": "1:31: workflow.budgets.minutes must be a finite number, got inf",
             "default_role: {timeout_seconds: 1e9}": f"1:33: default_role.timeout_seconds {seconds}, got 1000000000.0",
             "default_role: {charter: ../x}": f"1:25: default_role.charter {leaving}, got '../x'",
-            "default_role: {provider: none}": "1:26: default_role.provider must be 'scripted', got 'none'",
+            "default_role: {provider: none}": "1:26: default_role.provider must be one of "
+            "'scripted', 'codex', 'claude', 'acp', 'api', got 'none'",
             "roles: {qa: }": "1:9: roles.qa must be a mapping, got null",
             "roles: []": "1:8: roles must be a mapping, got []",
             "providers: {scripted: {script: /x}}": f"1:32: providers.scripted.script {leaving}, got '/x'",
