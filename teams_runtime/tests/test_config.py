@@ -17,7 +17,7 @@ from teams_runtime.shared.errors import ConfigError
 from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig, TeamRuntimeConfig, stays_inside
 from teams_runtime.shared.yaml_file import MAX_BYTES
 
-KNOWN = "sprint, prompt_context, workflow, default_role, roles, providers, repository, version_control"
+KNOWN = "sprint, sessions, prompt_context, workflow, default_role, roles, providers, repository, version_control"
 
 
 class ConfigCase(unittest.TestCase):
