@@ -30,12 +30,12 @@ def build_provider(
     return _BUILDERS[name](config, paths, environment)
 
 
-def _scripted(config: ProvidersConfig, paths: WorkspacePaths, environment: Mapping[str, str]) -> Provider:
+def _scripted(config: ProvidersConfig, paths: WorkspacePaths, _: Mapping[str, str]) -> Provider:
     script = config.scripted.script
     if script is None:
         told = "providers.scripted.script must name a script file while roles use the provider 'scripted'"
         raise ConfigError([f"{CONFIG_NAME}: {told}"])
-    return ScriptedProvider(load_script(workspace_path(paths.root, script)), environment)
+    return ScriptedProvider(load_script(workspace_path(paths.root, script)))
 
 
 _BUILDERS: Mapping[str, Builder] = {

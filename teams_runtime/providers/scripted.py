@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from teams_runtime.processes.supervisor import child_environment, run_process
+from teams_runtime.processes.supervisor import run_process
 from teams_runtime.providers.base import Finding, Progress, SchemaDialect, TurnRequest, TurnResult
 from teams_runtime.shared.errors import FailureKind, ProcessError, ProviderError
 from teams_runtime.shared.models import RULE, NonEmptyText, Role, Value
@@ -126,16 +126,13 @@ class ScriptedProvider:
 
     Args:
         script: the answers.
-        environment: the caller's environment; programs that the script runs get the allowed part of it.
     """
 
     name = "scripted"
     schema_dialect: SchemaDialect = "none"
 
-    def __init__(self, script: Script, environment: Mapping[str, str]) -> None:
+    def __init__(self, script: Script) -> None:
         self._script = script
-        # Byte code beside the sources would be a change of the tree in a repository that does not ignore it.
-        self._environment = child_environment(environment) | {"PYTHONDONTWRITEBYTECODE": "1"}
 
     def run_turn(self, request: TurnRequest, progress: Progress) -> TurnResult:
         """Do what the fitting entry says and return its answer.
@@ -144,7 +141,7 @@ class ScriptedProvider:
             ProviderError: no entry fits, an edit cannot be made, or the deadline has passed.
         """
         turn = self._turn(request)
-        work = _Work(request, self._environment, progress)
+        work = _Work(request, progress)
         for action in turn.actions:
             work.do(action)
         return TurnResult(text=_answer(turn, request), denials=tuple(work.denials), tool_calls=len(turn.actions))
@@ -173,9 +170,8 @@ def _answer(turn: ScriptTurn, request: TurnRequest) -> str:
 class _Work:
     """The actions of one turn, in its worktree and within its deadline."""
 
-    def __init__(self, request: TurnRequest, environment: Mapping[str, str], progress: Progress) -> None:
+    def __init__(self, request: TurnRequest, progress: Progress) -> None:
         self._request = request
-        self._environment = environment
         self._progress = progress
         self._ends = time.monotonic() + request.deadline_seconds
         self.denials: list[str] = []
@@ -226,7 +222,10 @@ class _Work:
         left = self._ends - time.monotonic()
         try:
             done = run_process(
-                command, cwd=self._request.worktree, environment=self._environment, deadline_seconds=max(left, 0.0)
+                command,
+                cwd=self._request.worktree,
+                environment=self._request.environment,
+                deadline_seconds=max(left, 0.0),
             )
         except ProcessError as error:
             raise _unusable(str(error)) from error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from teams_runtime.processes.supervisor import child_environment, run_process
+from teams_runtime.processes.supervisor import run_process
 from teams_runtime.shared.errors import ProcessError
 from teams_runtime.shared.models import ArtifactRef, RepositoryConfig
 from teams_runtime.shared.own_files import make_own_folder, write_own_file
@@ -61,17 +61,16 @@ def verify_worktree(
         worktree: where it runs.
         artifact: the file to write, below `workspace`.
         workspace: the folder that artifact paths are relative to.
-        environment: the caller's environment; the command gets the allowed part of it.
+        environment: all the variables that the command gets.
 
     Raises:
         WorkspaceError: the artifact file cannot be written.
     """
-    child = child_environment(environment) | {"PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = run_process(
             config.verification_command,
             cwd=worktree,
-            environment=child,
+            environment=environment,
             deadline_seconds=config.verification_timeout_seconds,
         )
     except ProcessError as error:

@@ -101,6 +101,10 @@ class WorkspacePaths:
         """The folder that says which provider conversations go on."""
         return self.state / "sessions"
 
+    def request_sessions(self, request_id: str) -> Path:
+        """The folder of the conversations that go on for one request."""
+        return self.sessions / "requests" / check_request_id(request_id)
+
     def client_home(self, provider: str) -> Path:
         """The folder that one provider's client has for itself in this workspace: its login, settings and sessions."""
         return self.state / "clients" / provider

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from teams_runtime.shared.errors import RecordError
@@ -18,7 +19,7 @@ class Footprint:
 
     Attributes:
         request_id: the request.
-        files: the record, its second copy, its artifacts; the record first.
+        files: the record, its second copy, its artifacts, its sessions; the record first.
         bytes: their size together.
     """
 
@@ -31,8 +32,8 @@ def footprint(paths: WorkspacePaths, request_id: str) -> Footprint:
     """Return what lies on disk for a request; its worktree and branch are git's and stay."""
     record = paths.record(request_id)
     beside = (record, spare_path(record), draft_path(record), held_path(record))
-    artifacts = sorted(path for path in paths.artifacts(request_id).rglob("*") if not path.is_dir())
-    files = tuple(path for path in (*beside, *artifacts) if path.is_file() or path.is_symlink())
+    inside = [sorted(path for path in folder.rglob("*") if not path.is_dir()) for folder in _folders(paths, request_id)]
+    files = tuple(path for path in (*beside, *chain(*inside)) if path.is_file() or path.is_symlink())
     return Footprint(request_id, files, sum(path.lstat().st_size for path in files))
 
 
@@ -50,10 +51,14 @@ def remove(paths: WorkspacePaths, request_id: str, disk: Disk) -> None:
         for path in (spare_path(record), draft_path(record), held_path(record), record):
             disk.remove(path)
         disk.sync_folder(record.parent)
-        folder = paths.artifacts(request_id)
-        if folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder)
+        for folder in _folders(paths, request_id):
+            if folder.is_dir() and not folder.is_symlink():
+                shutil.rmtree(folder)
         disk.remove(paths.run_lock(request_id))
         disk.remove(paths.record_lock(request_id))
     except OSError as error:
         raise RecordError(record, f"cannot be removed: {error.strerror}") from error
+
+
+def _folders(paths: WorkspacePaths, request_id: str) -> tuple[Path, ...]:
+    return paths.artifacts(request_id), paths.request_sessions(request_id)

@@ -50,9 +50,10 @@ class CallManifest:
         step: at which workflow step.
         visit: how many times the step has run, this time included (1-based).
         attempt: 0 for the turn's primary call, 1 and 2 for its repairs.
+        retry: how many times the same call had been made before, after failures that may pass.
         kind: which of the four kinds of prompts.
         provider: who answered.
-        model: model name; None is the provider's default.
+        model: the model that answered, as the provider told, else as the config names it; None is its default.
         policy: name of the projection's policy.
         positions: the events shown, by position (0-based).
         reasons: why each is shown: `all`, `tail` or `backfill:<role>`.
@@ -71,6 +72,8 @@ class CallManifest:
         output_tokens: tokens of the answer, reasoning included.
         reasoning_tokens: the part of them spent on reasoning.
         cost_usd: US dollars, as told by the provider.
+        tool_calls: how many tools the model called.
+        denials: how many things the role tried and was not allowed to do; None when no answer came.
 
     Raises:
         ValueError: a value is of another type or shape than its field allows; the message does not repeat it.
@@ -95,14 +98,17 @@ class CallManifest:
     prompt_sha256: str
     characters: int
     characters_full: int
-    answer_characters: int | None
     duration_seconds: float
     outcome: str
+    retry: int = 0
+    answer_characters: int | None = None
     input_tokens: int | None = None
     cached_input_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
+    tool_calls: int | None = None
+    denials: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.model, str) and not _MODEL.fullmatch(self.model):
@@ -156,10 +162,13 @@ _FITS: Mapping[str, Callable[[object], bool]] = {
     "reasons": _all(_matches(_REASON)),
     **dict.fromkeys(("template_sha256", "config_sha256", "prompt_sha256"), _matches(_SHA256)),
     **dict.fromkeys(
-        ("seq", "visit", "attempt", "total_events", "included_events", "characters", "characters_full"), _count
+        ("seq", "visit", "attempt", "retry", "total_events", "included_events", "characters", "characters_full"), _count
     ),
     **dict.fromkeys(
-        ("answer_characters", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
+        (
+            *("answer_characters", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens"),
+            *("tool_calls", "denials"),
+        ),
         _or_none(_count),
     ),
     "duration_seconds": _amount,
@@ -167,6 +176,8 @@ _FITS: Mapping[str, Callable[[object], bool]] = {
 }
 """What each field allows."""
 
+_LATER = ("retry", "tool_calls", "denials")
+"""Fields that lines of earlier versions do not have."""
 _NAMES = tuple(field.name for field in fields(CallManifest))
 
 
@@ -223,7 +234,7 @@ def _content(path: Path) -> bytes:
 def _parse(line: bytes) -> CallManifest | None:
     try:
         told: Any = json.loads(line)
-        values = {name: told[name] for name in _NAMES}
+        values = {name: told[name] for name in _NAMES if name in told or name not in _LATER}
         return CallManifest(**values | {name: tuple(values[name]) for name in ("positions", "reasons")})
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from teams_runtime.providers.base import Finding, Progress, SchemaDialect, TurnRequest, TurnResult
-from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts, TurnFailure, TurnReport, Workplace
+from teams_runtime.runtime.base_runtime import RoleRuntime, TurnFailure, TurnReport
+from teams_runtime.runtime.calls import RuntimeParts, Workplace
+from teams_runtime.runtime.sessions import SessionBook
 from teams_runtime.runtime.turn_prompt import Turn
 from teams_runtime.shared.errors import ProviderError
-from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig
+from teams_runtime.shared.models import PromptContextRuntimeConfig, RoleConfig, SessionsConfig
+from teams_runtime.shared.paths import WorkspacePaths
 from teams_runtime.store.records import Record, read_record_file
 from teams_runtime.telemetry.manifests import CallManifest, ManifestLog
 from teams_runtime.tests.role_answers import CONTEXTS
@@ -45,8 +48,13 @@ def hundred_events() -> Record:
     return Record(Path("r1.json"), {"request_id": "r1", "scope": "Do it", "events": events, "result": result})
 
 
+def clock() -> datetime:
+    """Return the one time at which everything in these tests happens."""
+    return datetime(2026, 12, 1, tzinfo=UTC)
+
+
 class ListeningProvider:
-    """Answers one call after the other as it is told, and keeps the calls and their manifests.
+    """Answers one call after the other as it is told, and keeps the calls, their manifests, and the pauses asked for.
 
     Args:
         replies: what each call gets: the text of an answer, a whole result, or the error that it raises.
@@ -59,6 +67,8 @@ class ListeningProvider:
         self._replies = list(replies)
         self.calls: list[TurnRequest] = []
         self.written: list[CallManifest] = []
+        self.pauses: list[float] = []
+        self.told: list[str] = []
 
     def run_turn(self, request: TurnRequest, progress: Progress) -> TurnResult:
         """Keep the call and give the next reply."""
@@ -81,23 +91,34 @@ class ListeningProvider:
         role_config: RoleConfig | None = None,
         writes: bool = False,
         max_repairs: int = 2,
+        max_retries: int = 0,
+        sessions: SessionBook | None = None,
     ) -> TurnReport | TurnFailure:
         """Run one turn on `hundred_events`, by the runtime that the service builds for the role."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             (folder / "r1.json").write_text(json.dumps(hundred_events().data), encoding="utf-8")
             (folder / "worktree").mkdir()
-            log = ManifestLog(folder / "telemetry", lambda: datetime(2026, 12, 1, tzinfo=UTC))
+            log = ManifestLog(folder / "telemetry", clock)
             runtime = RUNTIMES.get(role, RoleRuntime)(
                 role,
                 role_config=role_config or RoleConfig(),
                 provider=self,
-                parts=RuntimeParts(load_texts({}), log, config_sha256="0" * 64, max_repairs=max_repairs),
+                parts=RuntimeParts(
+                    texts=load_texts({}),
+                    manifests=log,
+                    config_sha256="0" * 64,
+                    sessions=sessions or SessionBook(WorkspacePaths(folder), SessionsConfig(), "sprint-1", clock),
+                    environment={"PATH": "/usr/bin:/bin"},
+                    max_repairs=max_repairs,
+                    max_retries=max_retries,
+                    sleep=self.pauses.append,
+                ),
                 prompt_context_config=config,
             )
             turn = Turn(read_record_file(folder / "r1.json"), role, step, 1, CONTEXTS.get(step))
             place = Workplace(folder / "worktree", writes=writes, artifacts=folder / "artifacts")
-            outcome = runtime.run_turn(turn, place, progress=lambda _: None, watch=lambda _: None)
+            outcome = runtime.run_turn(turn, place, progress=self.told.append, watch=lambda _: None)
             self.written = log.read("r1")
             return outcome
 

@@ -41,9 +41,12 @@ class DemoCase(unittest.TestCase):
 
     def play(self, entry: ScriptTurn) -> str:
         """Do an entry in the demo's own folder and return its answer."""
-        provider = ScriptedProvider(self.script, os.environ)
+        provider = ScriptedProvider(self.script)
         call = (entry.role, step_of(entry), entry.visit or 1, entry.attempt)
-        request = TurnRequest("r", *call, prompt="p", worktree=self.root, write_access="worktree", deadline_seconds=60)
+        request = TurnRequest(
+            *("r", *call), prompt="p", worktree=self.root, write_access="worktree", deadline_seconds=60,
+            environment={"PATH": os.environ["PATH"]},
+        )  # fmt: skip
         return provider.run_turn(request, lambda _: None).text
 
     def own_tests(self) -> tuple[int, str]:

@@ -35,6 +35,7 @@ class ScriptCase(unittest.TestCase):
         """A developer's first call at build."""
         given: dict[str, Any] = {
             "request_id": "fix-sum", "role": "developer", "step": "build", "visit": 1, "attempt": 0, "prompt": "p",
+            "environment": {"PATH": os.environ["PATH"]},
             "worktree": self.worktree, "write_access": "worktree", "deadline_seconds": 60.0,
         }  # fmt: skip
         return TurnRequest(**given | changed)
@@ -42,7 +43,7 @@ class ScriptCase(unittest.TestCase):
     def provider(self, *turns: dict[str, Any]) -> ScriptedProvider:
         """A provider that has read these entries from a file."""
         self.file.write_text(json.dumps({"turns": list(turns)}), encoding="utf-8")
-        return ScriptedProvider(load_script(self.file), {"PATH": os.environ["PATH"], "API_KEY": "secret"})
+        return ScriptedProvider(load_script(self.file))
 
     def do(self, *actions: dict[str, Any], **changed: Any) -> TurnResult:
         """Do actions in the worktree."""

@@ -80,9 +80,10 @@ class ProvidersPage(unittest.TestCase):
         (self.root / "script.yaml").write_text(self.example, encoding="utf-8")
         (self.root / "total.py").write_text("sum(values[1:])", encoding="utf-8")
         script = load_script(self.root / "script.yaml")
-        provider = ScriptedProvider(script, {"PATH": "/usr/bin:/bin"})
+        provider = ScriptedProvider(script)
         request = TurnRequest("r", "developer", "build", 1, 0, prompt="p", worktree=self.root,
-                              write_access="worktree", deadline_seconds=60)  # fmt: skip
+                              write_access="worktree", deadline_seconds=60,
+                              environment={"PATH": "/usr/bin:/bin"})  # fmt: skip
         self.assertIn("Every value is added now.", provider.run_turn(request, lambda _: None).text)
         self.assertEqual("sum(values)", (self.root / "total.py").read_text("utf-8"))
 

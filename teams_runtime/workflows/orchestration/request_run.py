@@ -15,7 +15,8 @@ from teams_runtime.git.commit import PreparedCommit, make_commit, prepare_commit
 from teams_runtime.git.repository import Base, Repository, author_identity
 from teams_runtime.git.restore import restore_tree
 from teams_runtime.git.worktree import Worktree, ensure_worktree
-from teams_runtime.runtime.base_runtime import RoleRuntime, TurnFailure, TurnReport, Workplace
+from teams_runtime.runtime.base_runtime import RoleRuntime, TurnFailure, TurnReport
+from teams_runtime.runtime.calls import Workplace
 from teams_runtime.runtime.turn_prompt import Turn
 from teams_runtime.runtime.verification import verify_worktree
 from teams_runtime.shared.errors import GitError, RecordConflictError

@@ -6,16 +6,19 @@ import hashlib
 import logging
 import re
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from teams_runtime.git.repository import Repository
 from teams_runtime.processes.descendants import end_orphans
 from teams_runtime.processes.pipes import GRACE_SECONDS, KILL_SECONDS
+from teams_runtime.processes.supervisor import child_environment
 from teams_runtime.providers.base import Provider
 from teams_runtime.providers.building import build_provider
-from teams_runtime.runtime.base_runtime import RoleRuntime, RuntimeParts
+from teams_runtime.runtime.base_runtime import RoleRuntime
+from teams_runtime.runtime.calls import RuntimeParts
 from teams_runtime.runtime.research_runtime import ResearchRuntime
+from teams_runtime.runtime.sessions import SessionBook
 from teams_runtime.runtime.version_control_runtime import VersionControlRuntime
 from teams_runtime.shared.errors import ConfigError, InputError
 from teams_runtime.shared.models import REQUESTER, ROLES, TeamRuntimeConfig, workspace_path
@@ -65,7 +68,8 @@ class TeamService:
         environment: Mapping[str, str],
     ) -> None:
         self.paths, self.config = paths, config
-        self._clock, self._new_id, self._environment = clock, new_id, environment
+        self._clock, self._new_id = clock, new_id
+        self._tools = tool_environment(environment, config.repository.environment)
         check_own_folders(paths)
         self.store = RecordStore(paths, clock=clock, new_id=new_id)
         self.repository = Repository.open(workspace_path(paths.root, config.repository.path))
@@ -74,7 +78,10 @@ class TeamService:
             texts=role_texts(paths, config),
             manifests=self.manifests,
             config_sha256=hashlib.sha256(config.model_dump_json().encode()).hexdigest(),
+            sessions=SessionBook(paths, config.sessions, config.sprint.id, clock),
+            environment=self._tools,
             max_repairs=config.workflow.limits.repairs,
+            max_retries=config.workflow.limits.retries,
         )
         providers: dict[str, Provider] = {
             name: build_provider(name, config.providers, paths, environment)
@@ -157,7 +164,7 @@ class TeamService:
             store=self.store,
             runtimes=self.runtimes,
             repository=self.repository,
-            environment=self._environment,
+            environment=self._tools,
             clock=self._clock,
         )
         with only_runner(self.paths, request_id):
@@ -219,6 +226,20 @@ def check_request_text(scope: str, body: str) -> None:
             f"scope and body must be at most {MAX_REQUEST_CHARACTERS} characters together, got {size}; "
             "put longer material into a file of the repository and name it"
         )
+
+
+def tool_environment(caller: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    """Return the variables that the tools of the roles and the verification command see; no key is among them.
+
+    Args:
+        caller: the caller's environment.
+        names: what the config allows besides the usual ones (`repository.environment`).
+
+    >>> tool_environment({"PATH": "/bin", "TEST_DSN": "x", "API_KEY": "secret"}, ["TEST_DSN"])
+    {'PATH': '/bin', 'TEST_DSN': 'x', 'PYTHONDONTWRITEBYTECODE': '1'}
+    """
+    # Byte code beside the sources would be a change of the tree in a repository that does not ignore it.
+    return child_environment(caller, names) | {"PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def role_texts(paths: WorkspacePaths, config: TeamRuntimeConfig) -> RoleTexts:
