@@ -48,7 +48,7 @@ class TurnRow:
         """The state in a few words: what the role does now, or what came of it and after how many repairs."""
         if self.seconds is None:
             return f"{self.state}: {self.detail}" if self.detail else self.state
-        repairs = len(self.prompts) - 1
+        repairs = self.prompts[-1].attempt if self.prompts else 0
         return self.state if repairs < 1 else f"{self.state}, {repairs} repaired"
 
     def sizes(self) -> str:

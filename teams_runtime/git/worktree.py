@@ -33,6 +33,10 @@ _CLOCK_MARGIN_NS = 1_000_000_000
 """More than the coarsest step of a file system's clock that matters here."""
 
 
+_PLAIN = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
+"""Options of every comparison of two trees."""
+
+
 @dataclass(frozen=True, slots=True)
 class Changes:
     """What differs from the base.
@@ -89,15 +93,17 @@ class Worktree:
         owned = check_owned_paths(owned_paths)
         with self.private_index() as git:
             tree, outside = _tree(self, git, owned)
-        plain = ("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none")
-        names = self.git.run("diff-tree", *plain, "-z", "--name-only", self.base, tree).stdout
-        stat = self.git.run("diff-tree", *plain, f"--stat=100,70,{STAT_LINES}", self.base, tree).stdout
+        stat = self.git.run("diff-tree", *_PLAIN, f"--stat=100,70,{STAT_LINES}", self.base, tree).stdout
         return Changes(
-            paths=tuple(sorted(_paths(names))),
+            paths=self.changed_paths(self.base, tree),
             outside=tuple(sorted(outside)),
             stat=stat.decode("utf-8", "replace").rstrip("\n"),
             tree=tree,
         )
+
+    def changed_paths(self, before: str, after: str) -> tuple[str, ...]:
+        """Return the paths in which two trees, or commits, differ, sorted; a rename is two."""
+        return tuple(sorted(_paths(self.git.run("diff-tree", *_PLAIN, "-z", "--name-only", before, after).stdout)))
 
     @property
     def settled(self) -> bool:

@@ -66,6 +66,30 @@ class WholeRunTest(TeamCase):
         self.assertFalse(report["deep_research"]["done"])
         self.assertEqual("completed", record.head["status"])
 
+    def test_a_report_of_a_turn_that_writes_says_what_git_shows(self) -> None:
+        """Whatever the role says it did; a turn that only reads says nothing of it."""
+        self.write_script(PLAN, BUILD, QA, COMMIT)
+        _, record = self.run_request()
+        reports = {payload["role"]: payload for payload in find(record, "role_report")}
+        self.assertEqual({"files": 1, "paths": ["total.py"]}, reports["developer"]["changed"])
+        self.assertNotIn("changed", reports["qa"])
+
+    def test_a_role_that_says_it_is_done_and_changed_nothing_is_seen(self) -> None:
+        """The claim stands in the record beside what git shows, so that the next role can judge."""
+        self.write_script(PLAN, answer("developer"), QA, COMMIT)
+        _, record = self.run_request()
+        (report,) = (one for one in find(record, "role_report") if one["role"] == "developer")
+        self.assertEqual(("completed", 0), (report["status"], report["changed"]["files"]))
+
+    def test_denials_of_one_turn_are_bounded_and_told_once_each(self) -> None:
+        """A model can try the same without end; an event stays small."""
+        tries = [{"write": {"path": f"../{number:03d}{'x' * 400}", "text": ""}} for number in (*range(80), 0, 0)]
+        self.write_script(PLAN, answer("developer", actions=tries), QA, COMMIT)
+        _, record = self.run_request()
+        (report,) = (one for one in find(record, "role_report") if one["role"] == "developer")
+        self.assertEqual((51, "and 30 more"), (len(report["denials"]), report["denials"][-1]))
+        self.assertLessEqual(max(map(len, report["denials"])), 301)
+
     def test_the_users_checkout_is_not_touched(self) -> None:
         """Head, branch, index and files are what they were, a staged and a dirty file included."""
         (self.root / "test_total.py").write_text("# mine\n", encoding="utf-8")

@@ -29,6 +29,9 @@ from teams_runtime.workflows.orchestration.workflow import STEPS, Done, Step, Wa
 logger = logging.getLogger(__name__)
 
 ORCHESTRATOR = "orchestrator"
+MOST_LISTED = 50
+"""How many paths or denials one event names; the rest is counted."""
+DENIAL_CHARACTERS = 300
 GOING = ("queued", "running")
 """The statuses in which a request can be worked on."""
 
@@ -125,22 +128,25 @@ class RequestRun:
         outcome = self._parts.runtimes[role].run_turn(
             turn, place, progress=self._observer.progressed, watch=self._observer.called
         )
-        denials = () if writes else self._put_back(worktree, before)
-        if isinstance(outcome, TurnFailure):
-            return self._append(record, "turn_failed", _failure(step, role, outcome))
-        return self._report(record, step, outcome, denials, self._tree(worktree))
-
-    def _report(self, record: Record, step: Step, outcome: TurnReport, denials: tuple[str, ...], tree: str) -> Record:
-        result, denials = outcome.result, outcome.denials + denials
-        payload = dict(result.payload) | {
-            "step": step.step,
-            "visit": step.visit,
-            "spent": outcome.spent.payload(),
-            "tree": tree,
-        }
+        denials = outcome.denials + (() if writes else self._put_back(worktree, before))
+        tree = self._tree(worktree)
+        seen = self._seen(worktree.changed_paths(before, tree)) if writes else {}
         if denials:
-            payload["denials"] = list(denials)
-        return self._append(record, "role_report", payload, actor=result.role, summary=result.summary)
+            seen["denials"] = _bounded(denials)
+        if isinstance(outcome, TurnFailure):
+            return self._append(record, "turn_failed", _failure(step, role, outcome) | seen)
+        return self._report(record, step, outcome, seen | {"tree": tree})
+
+    def _seen(self, changed: Sequence[str]) -> dict[str, Any]:
+        """What git shows of a turn that may write, whatever the role says of it."""
+        named = ", ".join(changed[:3]) + (f" and {len(changed) - 3} more" if len(changed) > 3 else "")
+        self._observer.progressed(f"git shows {len(changed)} changed files{': ' if named else ''}{named}")
+        return {"changed": {"files": len(changed), "paths": list(changed[:MOST_LISTED])}}
+
+    def _report(self, record: Record, step: Step, outcome: TurnReport, seen: Mapping[str, Any]) -> Record:
+        result = outcome.result
+        payload = dict(result.payload) | {"step": step.step, "visit": step.visit, "spent": outcome.spent.payload()}
+        return self._append(record, "role_report", payload | dict(seen), actor=result.role, summary=result.summary)
 
     def _context(self, record: Record, step: Step, worktree: Worktree) -> dict[str, Any]:
         """What the delegation tells the role beyond the history: QA's evidence, the version controller's change."""
@@ -258,6 +264,15 @@ class RequestRun:
             else:
                 self._observer.appended(record.events[-1])
                 return record
+
+
+def _bounded(denials: Sequence[str]) -> list[str]:
+    """Return denials as an event carries them: not too many, none too long; a model can try the same without end."""
+    told = [
+        line if len(line) <= DENIAL_CHARACTERS else f"{line[:DENIAL_CHARACTERS]}…" for line in dict.fromkeys(denials)
+    ]
+    left = len(told) - MOST_LISTED
+    return [*told[:MOST_LISTED], f"and {left} more"] if left > 0 else told
 
 
 def _check_outside(worktree: Worktree, outside: Sequence[str]) -> None:
