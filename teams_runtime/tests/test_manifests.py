@@ -102,6 +102,14 @@ class ManifestLogTest(LogCase):
         self.file.write_bytes(b"\n".join(line.strip() for line in (*lines, good)) + b"\n")
         self.assertEqual([manifest()], self.log.read("fix-sum"))
 
+    def test_a_line_of_an_earlier_version_is_read(self) -> None:
+        """What it does not tell has its default."""
+        self.log.write(manifest(retry=2, tool_calls=3, denials=1))
+        told = json.loads(self.file.read_text("ascii"))
+        old = {key: value for key, value in told.items() if key not in {"retry", "tool_calls", "denials"}}
+        self.file.write_text(json.dumps(old) + "\n", encoding="ascii")
+        self.assertEqual([manifest()], self.log.read("fix-sum"))
+
     def test_several_processes_write_at_once(self) -> None:
         """Every line is whole, and none is lost."""
         context = multiprocessing.get_context("spawn")
