@@ -104,6 +104,13 @@ class ScriptTurn(Value):
         asked = (request.role, request.step, request.visit, request.attempt)
         return asked == (self.role, self.step or request.step, self.visit or request.visit, self.attempt)
 
+    def answer_for(self, request: TurnRequest) -> str:
+        """Return the text that this entry answers to `request`."""
+        if self.answer is None:
+            return (self.text or "").replace(REQUEST_ID_MARK, request.request_id)
+        answer = {"request_id": request.request_id, "role": request.role} | self.answer
+        return json.dumps(answer, ensure_ascii=False, indent=1).replace(REQUEST_ID_MARK, request.request_id)
+
 
 class Script(Value):
     """Everything that a scripted team answers."""
@@ -144,7 +151,7 @@ class ScriptedProvider:
         work = _Work(request, progress)
         for action in turn.actions:
             work.do(action)
-        return TurnResult(text=_answer(turn, request), denials=tuple(work.denials), tool_calls=len(turn.actions))
+        return TurnResult(text=turn.answer_for(request), denials=tuple(work.denials), tool_calls=len(turn.actions))
 
     def examine(self, *, writes: bool) -> Sequence[Finding]:  # noqa: ARG002
         """Say how many turns the script answers."""
@@ -158,13 +165,6 @@ class ScriptedProvider:
         raise ProviderError(
             FailureKind.NOT_FOUND, f"the script has no answer for {asked}", remedy="add an entry to the script's turns"
         )
-
-
-def _answer(turn: ScriptTurn, request: TurnRequest) -> str:
-    if turn.answer is None:
-        return (turn.text or "").replace(REQUEST_ID_MARK, request.request_id)
-    answer = {"request_id": request.request_id, "role": request.role} | turn.answer
-    return json.dumps(answer, ensure_ascii=False, indent=1).replace(REQUEST_ID_MARK, request.request_id)
 
 
 class _Work:
